@@ -21,7 +21,37 @@ def calibrate(arguments: argparse.Namespace) -> int:
     """Write a device file from tools' files."""
     from sweep.importers.microbenchmarks.files import read_measurements
 
-    return finish(arguments, read_measurements(arguments.files))
+    files = list(arguments.files)
+    if arguments.gpu is not None:
+        files.insert(0, measure(arguments))
+    if not files:
+        raise SweepError("no files: give what tools printed, or --gpu to measure this machine's")
+    return finish(arguments, read_measurements(files))
+
+
+def measure(arguments: argparse.Namespace) -> Path:
+    """Run the procedures on this machine's GPU and return the file of their samples."""
+    from sweep.cuda import nvrtc
+    from sweep.importers.files import check_free, write_whole
+    from sweep.microbenchmarks.gpu import NvidiaGpu
+    from sweep.microbenchmarks.procedures import as_json
+    from sweep.microbenchmarks.running import measured
+
+    output = Path(arguments.output)
+    path = Path(arguments.samples or output.with_suffix(".samples.json"))
+    for file in (output, path):
+        check_free(file, overwrite=arguments.overwrite)
+
+    def compiled(source: str, capability: str) -> str:
+        return nvrtc.load("", capability).compile(source, "measure.cu", capability, []).ptx
+
+    def tell(line: str) -> None:
+        print(f"sweep: {printable(line)}", file=sys.stderr)
+
+    gpu = NvidiaGpu(arguments.gpu, compiled)
+    write_whole(path, as_json(measured(gpu, tell)), overwrite=arguments.overwrite)
+    print(f"wrote {path}")
+    return path
 
 
 def finish(arguments: argparse.Namespace, measurements: Sequence[Measurement]) -> int:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from support import tool_texts
+from support.simulated_gpu import FACTS
 from support.tool_texts import DATA
 
 from sweep.importers.microbenchmarks.files import READERS, read_measurements
 from sweep.importers.microbenchmarks.measurement import METHODS, Clocks, Measurement
 from sweep.importers.microbenchmarks.plateaus import plateaus
+from sweep.microbenchmarks.case import Samples
+from sweep.microbenchmarks.procedures import as_json
 
 
 def read(folder: Path, text: str) -> dict[str, Measurement]:
@@ -171,7 +174,8 @@ def test_each_text_has_one_reader(tmp_path):
              tool_texts.gpu_stream(), tool_texts.gpu_strides(), tool_texts.gpu_small_kernels(),
              tool_texts.nvidia_smi(), tool_texts.device_query(), tool_texts.rocminfo(),
              tool_texts.ROCM_SMI, tool_texts.nvbench(), (DATA / "mt4g_a100.json").read_text(),
-             (DATA / "accel_sim_stats.txt").read_text()]  # fmt: skip
+             (DATA / "accel_sim_stats.txt").read_text(),
+             as_json(Samples(FACTS, ()))]  # fmt: skip
     found = [[reader.tool for reader in READERS if reader.recognises(text)] for text in texts]
     assert sorted(tools[0] for tools in found) == sorted(reader.tool for reader in READERS)
     assert all(len(tools) == 1 for tools in found), found

@@ -106,6 +106,14 @@ def device_text(
         given = {entry.name for _, entry in entries}
         rest = [entry for entry in DEVICE[section].keys if entry.name not in given]
         lines += [f"# {entry.name} = # {entry.meaning}" for entry in rest if blanks]
+    for path, one in sorted(known.models.items()):
+        section, name = path.rsplit(".", 1)
+        if f"[{section}]" not in lines:
+            lines += ["", f"[{section}]"]
+        lines.append(f"{name} = {toml(one.value)}")
+        sources[path] = source_of(one)
+        if one.deviation is not None:
+            deviations[path] = one.deviation
     for title, table in (("deviation", deviations), ("source", sources)):
         if table:
             lines += ["", f"[{title}]"]

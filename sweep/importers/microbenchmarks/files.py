@@ -14,6 +14,7 @@ from sweep.importers.microbenchmarks import (
     mt4g,
     nvbench,
     nvidia_smi,
+    own_samples,
     rocm,
 )
 from sweep.importers.microbenchmarks.measurement import Measurement
@@ -33,6 +34,7 @@ READERS: tuple[Reader, ...] = (
     gpu_benches_kernels.STREAM,
     gpu_benches_kernels.STRIDES,
     gpu_benches_kernels.SMALL_KERNELS,
+    own_samples.READER,
 )
 """All formats. The first one that recognises a text reads it."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 METHODS: dict[str, str] = {
     "pointer_chase": "mean over a long chain of dependent loads",
     "dependent_chain": "mean over a long chain of dependent instructions",
     "plateau": "rate of the whole device, median over the sizes that fit",
+    "fit": "fitted to the times of several kernels",
     "saturated": "rate with all lanes of a multiprocessor busy",
     "one_size": "rate of the whole device at one size",
     "timed_loads": "every load timed by itself, with the clock's own cycles",
@@ -57,9 +59,10 @@ class Measurement:
     ----------
     key : str
         Dotted path in a device file without the unit: ``microbenchmark.l1_latency``,
-        ``chip.sm_count``, ``name``, ``compute_capability``.
-    value : float or str
-        The value, in ``unit``.
+        ``chip.sm_count``, ``name``, ``compute_capability``; of a model's parameter in full,
+        ``model.hong_kim.mem_ld_cycles``, and in that unit.
+    value : float, str or rows
+        The value, in ``unit``; a key of ``model.`` can have rows of a table.
     unit : str
         A suffix of ``sweep/specs/units.toml`` (``cycles``, ``ns``, ``GBps``, ``GiBps``, ``kHz``),
         ``""`` for counts and texts, or :data:`PER_CYCLE`. Another unit of the key's dimension is
@@ -81,7 +84,7 @@ class Measurement:
     """
 
     key: str
-    value: float | str
+    value: Any
     unit: str
     deviation: float | None
     method: str
@@ -100,7 +103,7 @@ class Measurement:
         relative deviation. Equals stay in the order in which their files were given.
         """
         spread = math.inf
-        if self.deviation is not None and not isinstance(self.value, str) and self.value:
+        if self.deviation is not None and isinstance(self.value, float | int) and self.value:
             spread = abs(self.deviation / self.value)
         method = list(METHODS).index(self.method)
         return method, self.clocks.core is None, not self.clocks.locked, spread

@@ -55,12 +55,15 @@ class Merged:
         By path without unit, in the unit of the key; cycles at :attr:`core_clock`.
     core_clock : Measurement or None
         The clock to which measured values belong [MHz].
+    models : dict of str to Measurement
+        Parameters of models, by their keys.
     remarks : list of str
         What was not taken, and why; one line each.
     """
 
     texts: dict[str, Measurement] = field(default_factory=dict)
     chosen: dict[str, Measurement] = field(default_factory=dict)
+    models: dict[str, Measurement] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     def number(self, path: str) -> float | None:
@@ -120,6 +123,8 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     for path in (path for path in known if path not in plain):
         if path != "microbenchmark.core_clock":
             _choose(result, known[path], path, candidates.get(path, []))
+    for one in sorted((m for m in given if m.key.startswith("model.")), key=lambda m: m.rank):
+        result.models.setdefault(one.key, one)
     return result
 
 

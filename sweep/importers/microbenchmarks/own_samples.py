@@ -1,0 +1,68 @@
+"""Samples of ``sweep calibrate --gpu``: what its procedures find in them."""
+
+from __future__ import annotations
+
+from sweep.errors import SweepError
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
+from sweep.importers.microbenchmarks.reader import Findings, Reader
+from sweep.microbenchmarks.case import Samples, Value
+from sweep.microbenchmarks.procedures import MARK, all_values, from_json
+
+
+def _read(source: Source) -> list[Measurement]:
+    try:
+        samples, version = from_json(source.document)
+        values = all_values(samples)
+    except SweepError as error:
+        raise source.error(str(error)) from None
+    found = Findings(source, "sweep", version)
+    _identity(found, samples)
+    for value in values:
+        if value.key.startswith("model."):
+            found.found.append(_of_model(found, value))
+        else:
+            found.add(
+                value.key, value.value, value.unit, value.method, _place(value),
+                deviation=value.deviation, note=value.note, clocks=_clocks(value),
+            )  # fmt: skip
+    return found.found
+
+
+def _identity(found: Findings, samples: Samples) -> None:
+    facts = samples.facts
+    place = f"gpu, driver {facts.driver}"
+    for key, text in (("name", facts.name), ("vendor", "NVIDIA"),
+                      ("compute_capability", facts.capability)):  # fmt: skip
+        found.add(key, text, "", "query", place)
+    for key, number, unit in (
+        ("clocks.core_nominal", facts.core_nominal, "MHz"),
+        ("clocks.memory_nominal", facts.memory_nominal, "MHz"),
+        ("chip.sm_count", facts.sm_count, ""),
+        ("chip.memory_bus_width", facts.bus_width_bits, "bits"),
+        ("chip.l2", facts.l2_bytes, "bytes"),
+    ):
+        found.add(key, number, unit, "query", place)
+    for domain, clocks in (("core", facts.core_clocks), ("memory", facts.memory_clocks)):
+        if clocks:
+            found.add(f"clocks.{domain}_min", min(clocks), "MHz", "query", place)
+            found.add(f"clocks.{domain}_max", max(clocks), "MHz", "query", place)
+
+
+def _of_model(found: Findings, value: Value) -> Measurement:
+    place = f"{found.source.path.name}, {_place(value)}"
+    return Measurement(value.key, value.value, value.unit, value.deviation, value.method, "sweep",
+                       found.version, _clocks(value), place, value.note)  # fmt: skip
+
+
+def _clocks(value: Value) -> Clocks:
+    first = value.samples[0]
+    return Clocks(first.core, first.memory, first.locked)
+
+
+def _place(value: Value) -> str:
+    names = [f"{s.procedure}, {s.name}" for s in value.samples]
+    return names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} more"
+
+
+READER = Reader("sweep calibrate --gpu", lambda text: f'"tool": "{MARK}"' in text[:200], _read)

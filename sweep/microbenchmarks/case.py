@@ -1,0 +1,209 @@
+"""What is launched, what comes back, and what is made of it.
+
+A procedure is a module with two functions: ``cases(facts)`` returns what it launches on a GPU, and
+``values(samples)`` what it finds in the samples. All kernels have one signature (:data:`HEAD`), so
+one runner serves all, and samples that were recorded on another machine are evaluated the same way.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweep.errors import SweepError
+
+WARP = 32
+
+HEAD = r"""
+__device__ void record(long long* cycles, long long begin, long long end) {
+  __shared__ unsigned long long first, last;
+  if (threadIdx.x == 0) { first = ~0ull; last = 0; }
+  __syncthreads();
+  atomicMin(&first, (unsigned long long)begin);
+  atomicMax(&last, (unsigned long long)end);
+  __syncthreads();
+  if (threadIdx.x == 0) cycles[blockIdx.x] = (long long)(last - first);
+}
+extern "C" __global__ void measure(char* data, unsigned long long bytes, int steps,
+                                   long long* cycles, int never) {
+"""
+"""Begin of every source. ``never`` is 0, which no compiler knows: what is computed stays."""
+
+TIMED = "__syncthreads(); long long begin = clock64();\n"
+RECORDED = "long long end = clock64(); record(cycles, begin, end);\n"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the driver says of a GPU. Clocks in MHz, as device files count them.
+
+    ``core_clocks`` and ``memory_clocks`` are those that can be set, empty where none can.
+    """
+
+    name: str
+    capability: str
+    driver: str
+    sm_count: int
+    max_threads_per_sm: int
+    shared_bytes_per_sm: int
+    shared_bytes_per_block: int
+    l2_bytes: int
+    memory_bytes: int
+    bus_width_bits: int
+    core_nominal: float
+    memory_nominal: float
+    core_clocks: tuple[float, ...] = ()
+    memory_clocks: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel with one launch.
+
+    Attributes
+    ----------
+    procedure, name : str
+        Module of the procedure, and a name that is unique in it.
+    source : str
+        CUDA C++ with the kernel ``measure``.
+    grid, block, steps : int
+        Blocks, threads of a block, and the kernel's argument ``steps``.
+    counts : mapping
+        What :func:`values` must know of it: warps, instructions, bytes.
+    shared, buffer : int
+        Dynamic shared memory of a block, and global memory [byte].
+    chain : int
+        Distance of the links of a random cyclic list through the buffer [byte]; 0 for zeros.
+    launches : int
+        Launches that are timed together.
+    over_clocks, powered : bool
+        Whether it runs at several clocks, and whether power is read meanwhile.
+    """
+
+    procedure: str
+    name: str
+    source: str
+    grid: int
+    block: int
+    steps: int
+    counts: Mapping[str, float] = field(default_factory=dict)
+    shared: int = 0
+    buffer: int = 1 << 16
+    chain: int = 0
+    launches: int = 1
+    over_clocks: bool = False
+    powered: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a case gave at one pair of clocks.
+
+    Attributes
+    ----------
+    procedure, name, counts
+        As in :class:`Case`.
+    core, memory : float
+        Clocks while it ran [MHz].
+    locked : bool
+        Whether they were held there.
+    cycles, ms : tuple of float
+        Of each repetition: the longest block, and the launch.
+    watts : tuple of float
+        Power readings; empty without.
+    is_extra : bool
+        Whether it is at other clocks than all cases are.
+    """
+
+    procedure: str
+    name: str
+    counts: Mapping[str, float]
+    core: float
+    memory: float
+    locked: bool
+    cycles: tuple[float, ...]
+    ms: tuple[float, ...]
+    watts: tuple[float, ...] = ()
+    is_extra: bool = False
+
+    @property
+    def cycle(self) -> float:
+        """Median of the cycles."""
+        return statistics.median(self.cycles)
+
+    @property
+    def spread(self) -> float:
+        """Relative standard deviation of the cycles."""
+        return _spread(self.cycles)
+
+    @property
+    def seconds(self) -> float:
+        """Median time of a launch [s]."""
+        return statistics.median(self.ms) * 1e-3
+
+    @property
+    def time_spread(self) -> float:
+        """Relative standard deviation of the times."""
+        return _spread(self.ms)
+
+
+def _spread(numbers: Sequence[float]) -> float:
+    return statistics.stdev(numbers) / statistics.median(numbers) if len(numbers) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Value:
+    """One key of a device file, found by a procedure.
+
+    ``unit`` is a suffix of units as in device files; that of ``model.`` keys is the key's own.
+    """
+
+    key: str
+    value: float | tuple[tuple[Any, ...], ...]
+    unit: str
+    method: str
+    samples: tuple[Sample, ...]
+    deviation: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """All samples of one GPU."""
+
+    facts: Facts
+    found: tuple[Sample, ...]
+
+    def of(self, procedure: str, start: str = "") -> list[Sample]:
+        """Return a procedure's samples at the clocks at which all cases ran, in their order."""
+        return [
+            sample
+            for sample in self.found
+            if sample.procedure == procedure
+            and sample.name.startswith(start)
+            and not sample.is_extra
+        ]
+
+    def one(self, procedure: str, name: str) -> Sample | None:
+        """Return the sample of a case at these clocks, if it was measured."""
+        return next((s for s in self.of(procedure, name) if s.name == name), None)
+
+
+def checked(sample: Sample) -> Sample:
+    """Return a sample whose counters moved.
+
+    Raises
+    ------
+    SweepError
+        Times or cycles stand still, are negative or no numbers.
+    """
+    place = f"{sample.procedure}, {sample.name}"
+    for what, numbers in (("cycles", sample.cycles), ("times", sample.ms)):
+        if not numbers or not all(0 < number < 1e18 for number in numbers):
+            shown = ", ".join(f"{number:g}" for number in numbers[:3]) or "none"
+            raise SweepError(f"{place}: {what} of {shown}: the counter stands still")
+    if not all(0 < watts < 1e5 for watts in sample.watts):
+        raise SweepError(f"{place}: power of {sample.watts[0]:g} W: the sensor does not work")
+    return sample

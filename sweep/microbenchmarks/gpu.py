@@ -1,0 +1,241 @@
+"""NVIDIA's GPUs through cuda-python and NVML, which the extra ``kernel-sweep[gpu]`` installs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import SweepError
+from sweep.microbenchmarks.case import Case, Facts
+
+Compile = Callable[[str, str], str]
+"""From a CUDA source and a compute capability to PTX."""
+
+_INSTALL = "`pip install kernel-sweep[gpu]`"
+_READINGS_S = 0.1
+
+
+def bindings() -> tuple[Any, Any]:
+    """Return the modules of CUDA's driver and of NVML.
+
+    Raises
+    ------
+    SweepError
+        They are not installed.
+    """
+    try:
+        import pynvml
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise SweepError(f"measuring a GPU needs cuda-python and NVML: {_INSTALL} ({error})"
+                         ) from None  # fmt: skip
+    return driver, pynvml
+
+
+class NvidiaGpu:
+    """A GPU of NVIDIA.
+
+    Parameters
+    ----------
+    index : int
+        Which one, as ``nvidia-smi`` counts.
+    compile : callable
+        The compiler.
+    modules : tuple, optional
+        CUDA's driver and NVML, by default as installed.
+    """
+
+    def __init__(
+        self, index: int, compile: Compile, modules: tuple[Any, Any] | None = None
+    ) -> None:
+        self._driver, self._nvml = modules or bindings()
+        self._compile = compile
+        self._sources: dict[str, Any] = {}
+        self._case: Case | None = None
+        self._buffers: list[Any] = []
+        self._begin()
+        self._handle = self._nvml_handle(index)
+        bus = self._nvml.nvmlDeviceGetPciInfo(self._handle).busId
+        bus = bus if isinstance(bus, bytes) else bus.encode()
+        self._device = self._call("cuDeviceGetByPCIBusId", bus)
+        context = self._call("cuDevicePrimaryCtxRetain", self._device)
+        self._call("cuCtxSetCurrent", context)
+        self._events = [self._call("cuEventCreate", 0) for _ in range(2)]
+        self.facts = self._facts()
+
+    # ------------------------------------------------------------------------ driver
+
+    def _begin(self) -> None:
+        try:
+            (code, *_) = self._driver.cuInit(0)
+        except Exception as error:  # the binding raises its own errors where there is no driver
+            reason = str(error).partition("\n")[0][:120]
+            raise SweepError(f"no GPU of NVIDIA here: {reason}") from None
+        if int(code):
+            raise SweepError(f"no GPU of NVIDIA here: CUDA says {code.name}")
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of CUDA's driver and return its result."""
+        code, *found = getattr(self._driver, name)(*arguments)
+        if int(code):
+            raise SweepError(f"CUDA: {name}: {code.name}{self._of_case()}")
+        return found[0] if len(found) == 1 else found
+
+    def _of_case(self) -> str:
+        return f" ({self._case.procedure}, {self._case.name})" if self._case else ""
+
+    def _nvml_handle(self, index: int) -> Any:
+        try:
+            self._nvml.nvmlInit()
+            count = self._nvml.nvmlDeviceGetCount()
+            if not 0 <= index < count:
+                raise SweepError(f"--gpu {index}: there are {count} GPUs here, from 0 on")
+            return self._nvml.nvmlDeviceGetHandleByIndex(index)
+        except self._nvml.NVMLError as error:
+            raise SweepError(f"NVML: {error}") from None
+
+    def _allowed(self, name: str, *arguments: Any) -> Any:
+        """Call NVML; ``None`` where the GPU or its owner does not permit it."""
+        try:
+            return getattr(self._nvml, name)(self._handle, *arguments)
+        except self._nvml.NVMLError:
+            return None
+
+    def _facts(self) -> Facts:
+        names = self._driver.CUdevice_attribute
+
+        def attribute(name: str) -> int:
+            key = getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return int(self._call("cuDeviceGetAttribute", key, self._device))
+
+        name = self._call("cuDeviceGetName", 256, self._device)
+        memory = [float(c) for c in self._allowed("nvmlDeviceGetSupportedMemoryClocks") or ()]
+        highest = max(memory, default=0.0)
+        core = self._allowed("nvmlDeviceGetSupportedGraphicsClocks", int(highest)) if memory else ()
+        return Facts(
+            name=bytes(name).decode().strip("\0 ") if not isinstance(name, str) else name,
+            capability=f"{attribute('COMPUTE_CAPABILITY_MAJOR')}"
+                       f".{attribute('COMPUTE_CAPABILITY_MINOR')}",
+            driver=str(self._nvml.nvmlSystemGetDriverVersion()),
+            sm_count=attribute("MULTIPROCESSOR_COUNT"),
+            max_threads_per_sm=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+            shared_bytes_per_sm=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+            shared_bytes_per_block=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            l2_bytes=attribute("L2_CACHE_SIZE"),
+            memory_bytes=int(self._call("cuMemGetInfo")[0]),
+            bus_width_bits=attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+            core_nominal=attribute("CLOCK_RATE") / 1e3,
+            memory_nominal=attribute("MEMORY_CLOCK_RATE") / 1e3,
+            core_clocks=tuple(float(c) for c in core or ()),
+            memory_clocks=tuple(memory),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------ cases
+
+    def ready(self, case: Case) -> None:
+        """Compile a case and fill its buffer."""
+        self._case = case
+        if case.source not in self._sources:
+            ptx = self._compile(case.source, self.facts.capability)
+            module = self._call("cuModuleLoadData", ptx.encode() + b"\0")
+            self._sources[case.source] = self._call("cuModuleGetFunction", module, b"measure")
+        self._function = self._sources[case.source]
+        if case.shared > 48 << 10:
+            which = self._driver.CUfunction_attribute
+            key = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._call("cuFuncSetAttribute", self._function, key, case.shared)
+        for old in self._buffers:
+            self._call("cuMemFree", old)
+        self._buffers = []
+        for size in (case.buffer, 8 * case.grid):
+            self._buffers.append(self._call("cuMemAlloc", max(size, 256)))
+            self._call("cuMemsetD8", self._buffers[-1], 0, max(size, 256))
+        data = int(self._buffers[0])
+        if case.chain:
+            linked = links(data, case.buffer, case.chain)
+            self._call("cuMemcpyHtoD", self._buffers[0], linked.ctypes.data, linked.nbytes)
+        self._cycles = np.zeros(case.grid, np.int64)
+        types = np.uint64, np.uint64, np.int32, np.uint64, np.int32
+        numbers = data, case.buffer, case.steps, int(self._buffers[1]), 0
+        self._values: list[np.ndarray[Any, Any]] = [
+            np.array([number], of) for number, of in zip(numbers, types, strict=True)
+        ]
+        self._pointers = np.array([value.ctypes.data for value in self._values], np.uint64)
+
+    def _launch(self) -> None:
+        case = self._case
+        assert case is not None
+        self._call("cuLaunchKernel", self._function, case.grid, 1, 1, case.block, 1, 1,
+                   case.shared, 0, self._pointers.ctypes.data, 0)  # fmt: skip
+
+    def run(self) -> tuple[float, float]:
+        """Run the case that is ready: cycles of the longest block, and the time [ms]."""
+        assert self._case is not None
+        begin, end = self._events
+        self._call("cuEventRecord", begin, 0)
+        for _ in range(self._case.launches):
+            self._launch()
+        self._call("cuEventRecord", end, 0)
+        self._call("cuEventSynchronize", end)
+        self._call("cuMemcpyDtoH", self._cycles.ctypes.data, self._buffers[1], self._cycles.nbytes)
+        return float(self._cycles.max()), float(self._call("cuEventElapsedTime", begin, end))
+
+    def watch(self, seconds: float) -> tuple[float, ...]:
+        """Run it for some time and return readings of power [W]; none where that is not allowed."""
+        readings, end = [], time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            while time.monotonic() < now + _READINGS_S:
+                self._launch()
+                self._call("cuCtxSynchronize")
+            if (milliwatts := self._allowed("nvmlDeviceGetPowerUsage")) is None:
+                return ()
+            readings.append(milliwatts / 1e3)
+        return tuple(readings[len(readings) // 3 :])  # the sensor lags
+
+    # ------------------------------------------------------------------------ clocks
+
+    def clocks(self) -> tuple[float, float]:
+        """Return core and memory clock while the case ran last [MHz]."""
+        self._launch()
+        found = [self._allowed("nvmlDeviceGetClockInfo", domain)
+                 for domain in (self._nvml.NVML_CLOCK_SM, self._nvml.NVML_CLOCK_MEM)]  # fmt: skip
+        self._call("cuCtxSynchronize")
+        nominal = self.facts.core_nominal, self.facts.memory_nominal
+        core, memory = (float(c or n) for c, n in zip(found, nominal, strict=True))
+        return core, memory
+
+    def lock(self, core: float, memory: float) -> bool:
+        """Hold the clocks [MHz]; whether the driver permits it."""
+        try:
+            self._nvml.nvmlDeviceSetGpuLockedClocks(self._handle, int(core), int(core))
+            if len(self.facts.memory_clocks) > 1:
+                self._nvml.nvmlDeviceSetMemoryLockedClocks(self._handle, int(memory), int(memory))
+        except self._nvml.NVMLError:
+            return False
+        return True
+
+    def unlock(self) -> None:
+        """Give the clocks free."""
+        self._allowed("nvmlDeviceResetGpuLockedClocks")
+        self._allowed("nvmlDeviceResetMemoryLockedClocks")
+
+
+def links(base: int, size: int, distance: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return memory with a random cyclic list: at each link the address of the next one.
+
+    Parameters
+    ----------
+    base : int
+        Address of the memory on the GPU.
+    size, distance : int
+        Its size, and that between two links [byte].
+    """
+    count, step = size // distance, distance // 8
+    order = np.random.default_rng(1).permutation(count)
+    order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))  # the list begins at the base
+    linked = np.zeros(count * step, np.uint64)
+    linked[order * step] = base + np.roll(order, -1).astype(np.uint64) * distance
+    return linked

@@ -1,0 +1,68 @@
+"""Latencies of memories: chains of dependent loads.
+
+Each load gives the address of the next one. The list is one random cycle through the buffer, so no
+prefetcher helps (Sattolo's shuffle; Lemeire et al., Section VI-B; Mei & Chu, IEEE TPDS 2017).
+"""
+
+from __future__ import annotations
+
+from sweep.microbenchmarks.case import HEAD, RECORDED, TIMED, WARP, Case, Facts, Samples, Value
+
+L1_BYTES = 8 << 10
+LINK = 128
+STEPS = 4096
+
+_KEYS = {
+    "l1": "l1_latency",
+    "l2": "l2_near_latency",
+    "dram": "dram_latency",
+    "shared": "shared_latency",
+}
+
+
+def chase(operator: str) -> str:
+    """Return the kernel that follows a list, by loads with a cache operator of PTX."""
+    load = f'asm volatile("ld.global.{operator}.u64 %0, [%1];" : "=l"(at) : "l"(at) : "memory");'
+    return (
+        f"{HEAD}unsigned long long at = (unsigned long long)data;\n"
+        f"for (unsigned long long i = 0; i < bytes; i += {LINK}) {{ {load} }}\n"
+        f"{TIMED}#pragma unroll 32\nfor (int i = 0; i < steps; ++i) {{ {load} }}\n{RECORDED}"
+        "if (never) cycles[0] = (long long)at;\n}\n"
+    )
+
+
+_SHARED = f"""{HEAD}
+extern __shared__ unsigned list[];
+unsigned at = (unsigned)__cvta_generic_to_shared(list);
+for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) list[i] = at + 4u * ((i + 33u) % 1024u);
+{TIMED}#pragma unroll 32
+for (int i = 0; i < steps; ++i)
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(at) : "r"(at) : "memory");
+{RECORDED}if (never) cycles[0] = at;
+}}
+"""
+
+
+def cases(facts: Facts) -> list[Case]:
+    """Return the chains through L1, L2, DRAM and shared memory, one thread each."""
+    dram = min(max(5 * facts.l2_bytes // 2, 32 << 20), facts.memory_bytes // 4)
+    sizes = {"l1": (L1_BYTES, "ca"), "l2": (facts.l2_bytes // 4, "cg"), "dram": (dram, "cg")}
+    found = [
+        Case("latencies", name, chase(operator), 1, 1, STEPS, {"loads": STEPS, "bytes": size},
+             buffer=size // LINK * LINK, chain=LINK, over_clocks=name == "dram")
+        for name, (size, operator) in sizes.items()
+    ]  # fmt: skip
+    shared = Case("latencies", "shared", _SHARED, 1, WARP, STEPS, {"loads": STEPS}, shared=4096)
+    return [*found, shared]
+
+
+def values(samples: Samples) -> list[Value]:
+    """Return the latencies."""
+    found = []
+    for sample in samples.of("latencies"):
+        latency = sample.cycle / sample.counts["loads"]
+        found.append(
+            Value(f"microbenchmark.{_KEYS[sample.name]}", latency, "cycles", "pointer_chase",
+                  (sample,), sample.spread * latency)
+        )  # fmt: skip
+    return found

@@ -1,0 +1,131 @@
+"""Issue and completion latency of instructions (Lemeire, Cornelis & Segers, Section IV).
+
+One block a multiprocessor, from one warp to full occupancy, with 1, 2 and 4 independent chains of
+instructions in each thread. (4) the issue latency is the least number of cycles per instruction of
+a warp over all occupancies, (5) the completion latency the largest, that of a single warp.
+"""
+
+from __future__ import annotations
+
+from sweep.microbenchmarks.case import (
+    HEAD,
+    RECORDED,
+    TIMED,
+    WARP,
+    Case,
+    Facts,
+    Sample,
+    Samples,
+    Value,
+)
+
+CLASSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "fp32": ("float", "f", ("fma.rn.f32 %0, %0, %1, %2;",)),
+    # Two kinds in turn: ptxas joins two additions to one instruction.
+    "integer": ("int", "r", ("add.s32 %0, %0, %1;", "xor.b32 %0, %0, %2;")),
+    "fp64": ("double", "d", ("fma.rn.f64 %0, %0, %1, %2;",)),
+    "special": ("float", "f", ("ex2.approx.ftz.f32 %0, %0;",)),
+}
+"""C type, constraint and PTX of an instruction class."""
+
+TYPES = {"fp32": "sp", "integer": "int", "fp64": "dp", "special": "sf"}
+"""The paper's names."""
+
+COPIES, STEPS = 32, 512
+WARPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
+PARALLELISM = (1, 2, 4)
+
+
+def chains(kind: str, parallelism: int, copies: int = COPIES) -> str:
+    """Return the kernel with some dependent instructions of a class in each of several chains."""
+    of, constraint, instructions = CLASSES[kind]
+    body = [
+        f'asm volatile("{text}" : "+{constraint}"(x{j}) : "{constraint}"(a), "{constraint}"(b));'
+        for copy in range(copies // len(instructions))
+        for text in instructions
+        for j in range(parallelism)
+    ]
+    declared = "".join(f"{of} x{j} = ({of})(threadIdx.x + {j});" for j in range(parallelism))
+    total = " + ".join(f"x{j}" for j in range(parallelism))
+    return (
+        f"{HEAD}{of} a = ({of})(never + 1), b = ({of})never; {declared}\n"
+        f"{TIMED}#pragma unroll 1\nfor (int i = 0; i < steps; ++i) {{\n"
+        + "\n".join(body)
+        + f"\n}}\n{RECORDED}if (never) data[threadIdx.x] = (char)({total});\n}}\n"
+    )
+
+
+def cases(facts: Facts) -> list[Case]:
+    """Return all classes, numbers of chains and occupancies."""
+    found = []
+    for kind in CLASSES:
+        for parallelism in PARALLELISM:
+            source = chains(kind, parallelism)
+            for warps in WARPS:
+                if warps * WARP > facts.max_threads_per_sm:
+                    continue
+                counts = {"warps": warps, "parallelism": parallelism,
+                          "instructions": COPIES * parallelism * STEPS}  # fmt: skip
+                found.append(
+                    Case("lemeire_2016", f"{kind} ilp {parallelism} warps {warps}", source,
+                         facts.sm_count, warps * WARP, STEPS, counts,
+                         shared=alone_on_sm(facts),
+                         powered=parallelism == 4 and warps == 32 and kind in ("fp32", "integer"))
+                )  # fmt: skip
+    return found
+
+
+def alone_on_sm(facts: Facts) -> int:
+    """Return the shared memory that keeps a second block away (2) [byte]."""
+    return min(facts.shared_bytes_per_block, facts.shared_bytes_per_sm // 2 + 1024)
+
+
+def cycles_per_instruction(sample: Sample) -> float:
+    """Return ``CPI_warp``: cycles of a multiprocessor for one instruction of one warp."""
+    return sample.cycle / (sample.counts["instructions"] * sample.counts["warps"])
+
+
+def latencies(samples: Samples, kind: str, parallelism: int) -> tuple[Sample, Sample] | None:
+    """Return the samples of the issue latency (4) and of the completion latency (5)."""
+    found = samples.of("lemeire_2016", f"{kind} ilp {parallelism} ")
+    if not found:
+        return None
+    ordered = sorted(found, key=cycles_per_instruction)
+    return ordered[0], ordered[-1]
+
+
+def values(samples: Samples) -> list[Value]:
+    """Return the table of latencies, and the same as measured values of the device."""
+    rows: list[tuple[str, int, float, float]] = []
+    used: list[Sample] = []
+    found: list[Value] = []
+    for kind, name in TYPES.items():
+        for parallelism in PARALLELISM:
+            pair = latencies(samples, kind, parallelism)
+            if pair is None:
+                continue
+            issue, completion = pair
+            of_issue, of_completion = map(cycles_per_instruction, pair)
+            rows.append((name, parallelism, _short(of_issue), _short(of_completion)))
+            used += pair
+            if parallelism == 1:
+                found.append(
+                    Value(f"microbenchmark.{kind}_latency", of_completion, "cycles",
+                          "dependent_chain", (completion,), completion.spread * of_completion)
+                )  # fmt: skip
+        best = [pair[0] for p in PARALLELISM if (pair := latencies(samples, kind, p))]
+        if best:
+            issue = min(best, key=cycles_per_instruction)
+            cost = cycles_per_instruction(issue)
+            found.append(
+                Value(f"microbenchmark.{kind}_issue", cost, "cycles", "saturated", (issue,),
+                      issue.spread * cost)
+            )  # fmt: skip
+    if rows:
+        found.append(Value("model.lemeire.latencies", tuple(rows), "", "dependent_chain",
+                           tuple(used), note="(4) and (5) of Lemeire et al."))  # fmt: skip
+    return found
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.4g}")

@@ -1,0 +1,147 @@
+"""Run the procedures on a GPU: order, clocks, repetitions and the limit of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
+
+from sweep.errors import SweepError
+from sweep.microbenchmarks.case import Case, Facts, Sample, Samples, checked
+from sweep.microbenchmarks.procedures import all_cases
+
+MINUTES = 15.0
+REPEATS, FEWEST = 25, 3
+"""Repetitions of a case, as in Lemeire et al., and how many there are of a slow one."""
+
+CASE_S = 0.4
+"""Time after which a case is not repeated any more [s]."""
+
+WATCHED_S = 1.0
+"""How long a kernel runs while its power is read [s]: NVML renews its reading every 0.1 s."""
+
+HELD = 0.03
+"""Relative distance from a locked clock from which on the GPU was throttled."""
+
+CORE_CLOCKS, MEMORY_CLOCKS = 4, 3
+"""Clocks of each domain that procedures over the clocks take, spread over those that can be set."""
+
+Tell = Callable[[str], None]
+
+
+class Gpu(Protocol):
+    """A GPU that runs cases."""
+
+    facts: Facts
+
+    def ready(self, case: Case) -> None:
+        """Compile a case and fill its buffer."""
+
+    def run(self) -> tuple[float, float]:
+        """Run the case that is ready: cycles of the longest block, and the time [ms]."""
+
+    def watch(self, seconds: float) -> tuple[float, ...]:
+        """Run it for some time and return readings of power [W]; none where that is not allowed."""
+
+    def clocks(self) -> tuple[float, float]:
+        """Return core and memory clock while the case ran last [MHz]."""
+
+    def lock(self, core: float, memory: float) -> bool:
+        """Hold the clocks [MHz]; whether the driver permits it."""
+
+    def unlock(self) -> None:
+        """Give the clocks free."""
+
+
+def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
+    """Return the samples of all procedures.
+
+    Parameters
+    ----------
+    gpu : Gpu
+        Where they run.
+    tell : callable
+        Receives what a person should know, a line at a time.
+    minutes : float
+        After which no case begins any more.
+
+    Raises
+    ------
+    SweepError
+        A counter stands still, or nothing was measured in time.
+    """
+    until = time.monotonic() + 60.0 * minutes
+    cases, found = all_cases(gpu.facts), []
+    late: list[str] = []
+    main = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
+    with _held(gpu, main) as is_locked:
+        if not is_locked:
+            tell("the driver does not permit to lock the clocks (as root it does): they are"
+                 " recorded as they are, and nothing is measured over the clocks")  # fmt: skip
+        for case in cases:
+            if time.monotonic() > until:
+                late.append(f"{case.procedure}, {case.name}")
+                continue
+            found.append(_sample(gpu, case, main if is_locked else None))
+        if not any(sample.watts for sample in found):
+            tell("NVML reads no power here: the samples have none")
+        pairs = _pairs(gpu.facts) if is_locked else []
+        over = [case for case in cases if case.over_clocks]
+        for pair in pairs:
+            if time.monotonic() > until or not gpu.lock(*pair):
+                late.append(f"clocks of {pair[0]:g} and {pair[1]:g} MHz")
+                continue
+            found += [replace(_sample(gpu, case, pair), is_extra=True) for case in over]
+    if late:
+        tell(f"{len(late)} cases were not begun in {minutes:g} minutes: {late[0]}, ...")
+    if not found:
+        raise SweepError("nothing was measured: no time")
+    return Samples(gpu.facts, tuple(found))
+
+
+@contextmanager
+def _held(gpu: Gpu, clocks: tuple[float, float]) -> Iterator[bool]:
+    try:
+        yield gpu.lock(*clocks)
+    finally:
+        gpu.unlock()
+
+
+def _sample(gpu: Gpu, case: Case, locked: tuple[float, float] | None) -> Sample:
+    """Run a case again and again; the first run, in which caches and clocks settle, is left out."""
+    gpu.ready(case)
+    gpu.run()
+    begin = time.monotonic()
+    runs: list[tuple[float, float]] = []
+    while len(runs) < REPEATS and (
+        len(runs) < FEWEST or time.monotonic() - begin < CASE_S
+    ):  # fmt: skip
+        runs.append(gpu.run())
+    watts = gpu.watch(WATCHED_S) if case.powered else ()
+    seen = gpu.clocks()
+    is_held = locked is not None and all(
+        abs(one / other - 1.0) < HELD for one, other in zip(seen, locked, strict=True)
+    )
+    core, memory = locked if locked is not None and is_held else seen
+    cycles, ms = zip(*runs, strict=True)
+    return checked(
+        Sample(case.procedure, case.name, case.counts, core, memory, is_held, cycles, ms, watts)
+    )
+
+
+def _pairs(facts: Facts) -> list[tuple[float, float]]:
+    """Return the pairs of clocks besides the nominal one."""
+    cores = _spread([c for c in facts.core_clocks if c <= facts.core_nominal], CORE_CLOCKS)
+    memories = _spread(facts.memory_clocks, MEMORY_CLOCKS)
+    nominal = facts.core_nominal, facts.memory_nominal
+    return [(c, m) for m in memories for c in cores if (c, m) != nominal]
+
+
+def _spread(clocks: Sequence[float], count: int) -> list[float]:
+    """Return some of the clocks, evenly spread; the lowest half of the range is idle's."""
+    usable = sorted(c for c in clocks if c >= 0.5 * max(clocks))
+    if len(usable) <= count:
+        return usable
+    return [usable[round(i * (len(usable) - 1) / (count - 1))] for i in range(count)]

@@ -1,0 +1,186 @@
+"""Throughput over warps and blocks (Zhang & Owens, Sections 4.1 to 4.3).
+
+Instructions: the samples of Lemeire et al.'s chains without instruction-level parallelism are what
+Figure 2 (left) shows. Shared memory (Figure 2, right): words are moved from one region to another
+without bank conflicts. Global memory (Figure 3): a synthetic kernel over the number of blocks,
+threads and transactions of a thread. Reads, writes and both are also what a device file knows as
+bandwidths. The number of clusters is not looked for.
+"""
+
+from __future__ import annotations
+
+from sweep.microbenchmarks import lemeire_2016
+from sweep.microbenchmarks.case import (
+    HEAD,
+    RECORDED,
+    TIMED,
+    WARP,
+    Case,
+    Facts,
+    Sample,
+    Samples,
+    Value,
+)
+
+STEPS, MOVES, UNROLLED, WIDE = 512, 16, 8, 16
+WARPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
+CACHE_STEPS = 256
+MOST_BYTES = 1 << 30
+
+_MOVE = (
+    'asm volatile("{ .reg .u32 w; ld.shared.u32 w, [%0]; st.shared.u32 [%1], w; }"'
+    ' :: "r"(from), "r"(to) : "memory");\n'
+)
+_SHARED = f"""{HEAD}
+extern __shared__ unsigned words[];
+words[threadIdx.x] = threadIdx.x; words[blockDim.x + threadIdx.x] = 0;
+unsigned from = (unsigned)__cvta_generic_to_shared(words + threadIdx.x);
+unsigned to = from + 4u * blockDim.x;
+{TIMED}#pragma unroll 1
+for (int i = 0; i < steps; ++i) {{
+{_MOVE * MOVES}}}
+{RECORDED}if (never) data[threadIdx.x] = (char)words[never];
+}}
+"""
+
+_KINDS = {
+    "read": ("float4 v = __ldcg(from + i); sum += v.x + v.y + v.z + v.w;", "", 1),
+    "write": ("from[i] = make_float4(sum, sum, sum, sum);", "", 1),
+    "scale": ("float4 v = __ldcg(from + i); v.x += sum; to[i] = v;", "n /= 2;", 2),
+}
+
+
+def stream(kind: str) -> str:
+    """Return the kernel that reads, writes or copies a buffer, 16 bytes a thread."""
+    inside, before, _ = _KINDS[kind]
+    return f"""{HEAD}
+float4* from = (float4*)data; unsigned long long n = bytes / {WIDE}; {before}
+float4* to = from + n; float sum = (float)never;
+unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+unsigned long long all = gridDim.x * (unsigned long long)blockDim.x, at = first;
+{TIMED}#pragma unroll 1
+for (int step = 0; step < steps; ++step) {{
+  if (at + {UNROLLED - 1} * all >= n) at = first;
+  #pragma unroll
+  for (int k = 0; k < {UNROLLED}; ++k) {{ unsigned long long i = at + k * all; {inside} }}
+  at += {UNROLLED} * all;
+}}
+{RECORDED}if (never) data[threadIdx.x] = (char)sum;
+}}
+"""
+
+
+_L1 = f"""{HEAD}
+const float4* from = (const float4*)data; float sum = 0;
+{TIMED}#pragma unroll 1
+for (int step = 0; step < steps; ++step) {{
+  #pragma unroll
+  for (int k = 0; k < {UNROLLED}; ++k) {{
+    float x, y, z, w;
+    asm volatile("ld.global.ca.v4.f32 {{%0, %1, %2, %3}}, [%4];"
+                 : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(from + (threadIdx.x + 32 * k) % 512));
+    sum += x + y + z + w;
+  }}
+}}
+{RECORDED}if (never) data[threadIdx.x] = (char)sum;
+}}
+"""
+
+
+def _streams(facts: Facts) -> list[Case]:
+    """Return the kernels of global memory: over blocks, and at full occupancy over clocks."""
+    dram = min(max(8 * facts.l2_bytes, 256 << 20), facts.memory_bytes // 2, MOST_BYTES)
+    most = facts.max_threads_per_sm // 256
+    found = []
+    for kind, (_, _, arrays) in _KINDS.items():
+        per_sm = [most] if kind != "read" else sorted({1, 2, 3, 4, 6, most})
+        for blocks in per_sm:
+            for buffer, name in ((dram, "dram"), (facts.l2_bytes // 4, "l2")):
+                if name == "l2" and (kind != "read" or blocks != most):
+                    continue
+                grid = blocks * facts.sm_count
+                step = grid * 256 * WIDE * UNROLLED * arrays
+                buffer = max(buffer, step)
+                steps = max(8, 4 * buffer // step) if name == "dram" else CACHE_STEPS
+                found.append(
+                    Case("zhang_owens_2011", f"{name} {kind} blocks {blocks}", stream(kind), grid,
+                         256, steps, {"bytes": step * steps, "warps": 8 * blocks},
+                         buffer=buffer, over_clocks=name == "dram" and kind == "read"
+                         and blocks == most, powered=name == "dram" and blocks == most)
+                )  # fmt: skip
+    few = [b for b in (1, facts.sm_count // 4, facts.sm_count // 2) if b > 0]
+    for blocks in dict.fromkeys(few):  # Figure 3, left: too few blocks
+        step = blocks * 256 * WIDE * UNROLLED
+        found.append(
+            Case("zhang_owens_2011", f"few {blocks}", stream("read"), blocks, 256, 64,
+                 {"bytes": step * 64, "blocks": blocks}, buffer=dram)
+        )  # fmt: skip
+    return found
+
+
+def cases(facts: Facts) -> list[Case]:
+    """Return the kernels of shared memory, L1, L2 and DRAM."""
+    found = []
+    for warps in (w for w in WARPS if w * WARP <= facts.max_threads_per_sm):
+        moved = 2 * 4 * warps * WARP * MOVES * STEPS  # read and written
+        found.append(
+            Case("zhang_owens_2011", f"shared warps {warps}", _SHARED, facts.sm_count,
+                 warps * WARP, STEPS, {"warps": warps, "bytes": moved},
+                 shared=lemeire_2016.alone_on_sm(facts))
+        )  # fmt: skip
+    threads = min(1024, facts.max_threads_per_sm)
+    found.append(
+        Case("zhang_owens_2011", "l1 read", _L1, facts.sm_count, threads, STEPS,
+             {"bytes": threads * WIDE * UNROLLED * STEPS})
+    )  # fmt: skip
+    return [*found, *_streams(facts)]
+
+
+def values(samples: Samples) -> list[Value]:
+    """Return curves over warps, and the highest bandwidths."""
+    facts, found = samples.facts, []
+    curve, used = [], []
+    for sample in samples.of("lemeire_2016", "fp32 ilp 1 "):
+        instructions = sample.counts["instructions"] * sample.counts["warps"] * facts.sm_count
+        rate = instructions / sample.cycle * sample.core * 1e6
+        curve.append((sample.counts["warps"], float(f"{rate * 1e-9:.5g}")))
+        used.append(sample)
+    if len(curve) > 1:
+        found.append(Value("model.zhang_owens.instruction_throughput", _rising(curve), "",
+                           "saturated", tuple(used), note="Figure 2, left"))  # fmt: skip
+    shared = samples.of("zhang_owens_2011", "shared warps ")
+    rates = [s.counts["bytes"] / s.cycle for s in shared]  # bytes per cycle of an SM
+    if len(rates) > 1:
+        total = facts.sm_count * 1e-3  # to GB/s at MHz
+        rows = [(s.counts["warps"], float(f"{rate * s.core * total:.5g}"))
+                for s, rate in zip(shared, rates, strict=True)]  # fmt: skip
+        found.append(Value("model.zhang_owens.shared_bandwidth", _rising(rows), "", "saturated",
+                           tuple(shared), note="Figure 2, right"))  # fmt: skip
+    if rates:
+        best = max(zip(rates, shared, strict=True), key=lambda pair: pair[0])
+        found.append(_rate("shared_bandwidth", *best))
+    if (l1 := samples.one("zhang_owens_2011", "l1 read")) is not None:
+        found.append(_rate("l1_read_bandwidth", l1.counts["bytes"] / l1.cycle, l1))
+    for start, key in (("dram read", "dram_read"), ("dram write", "dram_write"),
+                       ("dram scale", "dram_scale"), ("l2 read", "l2_read")):  # fmt: skip
+        timed = samples.of("zhang_owens_2011", start)
+        if timed:
+            sample = max(timed, key=lambda s: s.counts["bytes"] / s.seconds)
+            rate = sample.counts["bytes"] / sample.seconds * 1e-9
+            found.append(Value(f"microbenchmark.{key}_bandwidth", rate, "GBps", "plateau",
+                               (sample,), sample.time_spread * rate))  # fmt: skip
+    return found
+
+
+def _rate(key: str, per_cycle: float, sample: Sample) -> Value:
+    return Value(f"microbenchmark.{key}", per_cycle, "bytes_per_cycle", "saturated", (sample,),
+                 sample.spread * per_cycle)  # fmt: skip
+
+
+def _rising(rows: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Return rows by their number of warps; a dip between them is noise of the measurement."""
+    best, found = 0.0, []
+    for warps, rate in sorted(rows):
+        best = max(best, rate)
+        found.append((warps, best))
+    return tuple(found)

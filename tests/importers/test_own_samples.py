@@ -1,0 +1,89 @@
+"""``sweep calibrate`` on samples of its own micro-benchmarks."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from support.simulated_gpu import FACTS, SimulatedGpu
+
+from sweep.cli import main
+from sweep.microbenchmarks.procedures import as_json
+from sweep.microbenchmarks.running import measured
+from sweep.models import model_names
+from sweep.space import missing_parameters, with_derived
+from sweep.specs import load_device
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return as_json(measured(SimulatedGpu(), lambda line: None))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.samples.json").write_text(text)
+    return tmp_path
+
+
+def test_device_file__runs_all_models_on_what_was_measured(folder, capsys):
+    assert main(["calibrate", "a.samples.json", "-o", "mine.toml"]) == 0
+    assert "20 measured values, 20 by sweep" in capsys.readouterr().out
+    device = load_device("mine.toml")
+    complete = with_derived(device, model_names())
+    assert not [key for name in model_names() for key in missing_parameters(complete, name)]
+    for key in ("model.hong_kim.mem_ld_cycles", "model.luo_suda.a", "model.lemeire.latencies",
+                "model.wang_chu.dm_del_table", "model.zhang_owens.shared_bandwidth"):  # fmt: skip
+        assert device.sources[key].kind == "microbenchmark", key
+    # Bandwidth limits coalesced loads here, so nothing is said of their departure delay.
+    assert "model.hong_kim.departure_del_coal_cycles" not in device.sources
+    assert "at 1410 MHz (locked)" in (folder / "mine.toml").read_text()
+    assert main(["lint", "mine.toml"]) == 0
+
+
+def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
+    monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu",
+                        lambda index, compile: SimulatedGpu(permits=False))  # fmt: skip
+    assert main(["calibrate", "--gpu", "-o", "mine.toml"]) == 0
+    shown = capsys.readouterr()
+    assert "wrote mine.samples.json" in shown.out and "does not permit to lock" in shown.err
+    kept = json.loads((folder / "mine.samples.json").read_text())
+    assert kept["gpu"]["name"] == FACTS.name and len(kept["samples"]) > 200
+    assert main(["calibrate", "--gpu", "-o", "other.toml", "--samples", "mine.samples.json"]) == 2
+    assert "mine.samples.json" in capsys.readouterr().err and not (folder / "other.toml").exists()
+
+
+def test_no_files__says_what_to_give(folder, capsys):
+    assert main(["calibrate"]) == 2
+    assert "or --gpu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda d: d["gpu"].pop("sm_count"), "gpu: TypeError"),
+        (lambda d: d["samples"][3].pop("cycles"), r"samples\[3\]: TypeError"),
+        (lambda d: d["samples"][0].update(cycles=["x"]), r"samples\[0\]: ValueError"),
+        (lambda d: d["samples"][0].update(cycles=[0, 0]), "counter stands still"),
+        (lambda d: d["samples"][0].update(cycles=[float("nan")]), "counter stands still"),
+        (lambda d: d.update(samples={}), "no measured value"),
+    ],
+)
+def test_bad_samples__one_line(folder, capsys, text, change, reason):
+    document = json.loads(text)
+    change(document)
+    (folder / "bad.json").write_text(json.dumps(document, indent=1))
+    assert main(["calibrate", "bad.json", "-o", "bad.toml"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and re.search(reason, error), error
+    assert not (folder / "bad.toml").exists()
+
+
+def test_truncated_samples__one_line(folder, capsys, text):
+    for tenth in range(1, 10):
+        (folder / "cut.json").write_text(text[: len(text) * tenth // 10])
+        assert main(["calibrate", "cut.json", "-o", "cut.toml"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not (folder / "cut.toml").exists()

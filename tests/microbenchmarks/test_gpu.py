@@ -1,0 +1,204 @@
+"""The GPU through its driver, with a driver that only keeps what it is asked."""
+
+# ruff: noqa: N802, N815 - the names are CUDA's and NVML's
+from __future__ import annotations
+
+import ctypes
+import enum
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sweep.errors import SweepError
+from sweep.microbenchmarks.case import Case
+from sweep.microbenchmarks.gpu import NvidiaGpu, bindings
+
+ATTRIBUTES = {
+    "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 2048, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448, "L2_CACHE_SIZE": 50 << 20,
+    "GLOBAL_MEMORY_BUS_WIDTH": 5120, "CLOCK_RATE": 1980000, "MEMORY_CLOCK_RATE": 2619000,
+}  # fmt: skip
+
+
+class Result(enum.IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+
+
+class Driver:
+    """CUDA's driver, of which memory is NumPy's."""
+
+    def __init__(self, **answers):
+        self.asked: list[tuple[str, tuple]] = []
+        self.answers = {"cuMemGetInfo": (Result.CUDA_SUCCESS, 70 << 30, 80 << 30)} | answers
+        self.memory: dict[int, np.ndarray] = {}
+        names = [f"CU_DEVICE_ATTRIBUTE_{name}" for name in ATTRIBUTES]
+        self.CUdevice_attribute = SimpleNamespace(**{name: name for name in names})
+        self.CUfunction_attribute = SimpleNamespace(
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared"
+        )
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def call(*arguments):
+            self.asked.append((name, arguments))
+            if name in self.answers:
+                return self.answers[name]
+            own = getattr(self, f"_{name}", None)
+            return (Result.CUDA_SUCCESS, own(*arguments) if own else 1)
+
+        return call
+
+    def _cuDeviceGetAttribute(self, key, device):
+        return ATTRIBUTES[key.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+
+    def _cuDeviceGetName(self, length, device):
+        return b"NVIDIA H100 80GB HBM3\0\0"
+
+    def _cuMemAlloc(self, size):
+        memory = np.zeros(size, np.uint8)
+        self.memory[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def _cuMemFree(self, address):
+        del self.memory[address]
+
+    def _cuMemcpyDtoH(self, target, source, size):
+        cycles = np.arange(1, size // 8 + 1)
+        ctypes.memmove(target, cycles.ctypes.data, size)
+
+    def _cuEventElapsedTime(self, begin, end):
+        return 1.5
+
+
+class NvmlError(Exception):
+    pass
+
+
+class Nvml:
+    NVMLError = NvmlError
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __init__(self, permits=True, count=1):
+        self.permits, self.count, self.locked = permits, count, []
+
+    def nvmlInit(self):
+        pass
+
+    def nvmlDeviceGetCount(self):
+        return self.count
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetPciInfo(self, handle):
+        return SimpleNamespace(busId="00000000:1B:00.0")
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.1"
+
+    def nvmlDeviceGetSupportedMemoryClocks(self, handle):
+        return [2619, 1593]
+
+    def nvmlDeviceGetSupportedGraphicsClocks(self, handle, memory):
+        return [1980, 1500, 1000]
+
+    def nvmlDeviceGetClockInfo(self, handle, domain):
+        return {1: 1965, 2: 2619}[domain]
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        self._check()
+        return 312_500
+
+    def nvmlDeviceSetGpuLockedClocks(self, handle, low, high):
+        self._check()
+        self.locked.append((low, high))
+
+    nvmlDeviceSetMemoryLockedClocks = nvmlDeviceSetGpuLockedClocks
+
+    def nvmlDeviceResetGpuLockedClocks(self, handle):
+        self._check()
+
+    nvmlDeviceResetMemoryLockedClocks = nvmlDeviceResetGpuLockedClocks
+
+    def _check(self):
+        if not self.permits:
+            raise NvmlError("Insufficient Permissions")
+
+
+CASE = Case("latencies", "l1", "source", 4, 32, 100, shared=60 << 10, buffer=4096, chain=128)
+
+
+def gpu_of(driver=None, nvml=None, index=0) -> NvidiaGpu:
+    return NvidiaGpu(index, lambda source, capability: f"ptx {capability}",
+                     (driver or Driver(), nvml or Nvml()))  # fmt: skip
+
+
+def test_facts():
+    facts = gpu_of().facts
+    assert (facts.name, facts.capability) == ("NVIDIA H100 80GB HBM3", "9.0")
+    assert (facts.core_nominal, facts.memory_nominal) == (1980.0, 2619.0)
+    assert facts.memory_clocks == (2619.0, 1593.0) and len(facts.core_clocks) == 3
+
+
+def test_case__is_launched_with_its_arguments():
+    driver = Driver()
+    gpu = gpu_of(driver)
+    gpu.ready(CASE)
+    assert gpu.run() == (4.0, 1.5)
+    (launch,) = [arguments for name, arguments in driver.asked if name == "cuLaunchKernel"]
+    assert launch[1:7] == (4, 1, 1, 32, 1, 1) and launch[7] == 60 << 10
+    data, size, steps, cycles, never = (value[0] for value in gpu._values)
+    assert (size, steps, never) == (4096, 100, 0) and {data, cycles} == set(driver.memory)
+    assert ("cuModuleLoadData", (b"ptx 9.0\0",)) in driver.asked
+    gpu.ready(CASE)  # compiled once, and memory is given back
+    assert [name for name, _ in driver.asked].count("cuModuleLoadData") == 1
+    assert len(driver.memory) == 2
+
+
+def test_power_and_clocks__as_nvml_permits():
+    nvml = Nvml()
+    gpu = gpu_of(nvml=nvml)
+    gpu.ready(CASE)
+    assert set(gpu.watch(0.3)) == {312.5} and gpu.clocks() == (1965.0, 2619.0)
+    assert gpu.lock(1500.0, 1593.0) and nvml.locked == [(1500, 1500), (1593, 1593)]
+    nvml.permits = False
+    assert gpu.watch(0.3) == () and not gpu.lock(1500.0, 1593.0)
+    gpu.unlock()
+
+
+@pytest.mark.parametrize(
+    ("answers", "nvml", "index", "reason"),
+    [
+        ({"cuInit": (Result.CUDA_ERROR_NO_DEVICE,)}, Nvml(), 0, "no GPU of NVIDIA here: CUDA says"),
+        ({}, Nvml(count=2), 2, "--gpu 2: there are 2 GPUs here, from 0 on"),
+        ({"cuMemAlloc": (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)}, Nvml(), 0,
+         r"cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS \(latencies, l1\)"),
+    ],
+)  # fmt: skip
+def test_bad__one_line(answers, nvml, index, reason):
+    with pytest.raises(SweepError, match=reason):
+        gpu_of(Driver(**answers), nvml, index).ready(CASE)
+
+
+def test_bindings_not_installed__says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+    with pytest.raises(SweepError, match=r"pip install kernel-sweep\[gpu\]"):
+        bindings()
+
+
+def test_functions__are_those_of_cuda_python():
+    """Every name that the module calls is in the real bindings, where they are installed."""
+    real = pytest.importorskip("cuda.bindings.driver")
+    driver = Driver()
+    gpu = gpu_of(driver)
+    gpu.ready(CASE)
+    gpu.run()
+    gpu.watch(0.05)
+    assert all(hasattr(real, name) for name, _ in driver.asked)
+    assert all(hasattr(real.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{n}") for n in ATTRIBUTES)

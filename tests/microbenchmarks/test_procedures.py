@@ -1,0 +1,226 @@
+"""The papers' procedures: sources that compile, and fits that return what made the samples."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from support import simulated_gpu
+from support.simulated_gpu import FACTS, SimulatedGpu
+
+from sweep.cuda import nvrtc
+from sweep.errors import SweepError
+from sweep.microbenchmarks import luo_suda_2011
+from sweep.microbenchmarks.case import Sample, Samples, checked
+from sweep.microbenchmarks.gpu import links
+from sweep.microbenchmarks.procedures import all_cases, all_values, as_json, from_json
+from sweep.microbenchmarks.running import measured
+
+CAPABILITIES = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+
+
+def has_nvrtc() -> bool:
+    try:
+        nvrtc.load()
+    except SweepError:
+        return False
+    return True
+
+
+needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+
+
+@pytest.fixture(scope="module")
+def samples() -> Samples:
+    return measured(SimulatedGpu(), lambda line: None)
+
+
+@pytest.fixture(scope="module")
+def found(samples):
+    return {value.key: value for value in all_values(samples)}
+
+
+# ---------------------------------------------------------------------------- sources
+
+
+def few_cases():
+    """Cases with different instructions: the most chains, all loops and streams."""
+    sources = {case.source: case for case in all_cases(FACTS)}
+    return [case for case in sources.values()
+            if "ilp 2" not in case.name and "task 64" not in case.name]  # fmt: skip
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_every_source_compiles(capability):
+    """With ptxas for the real architecture; nothing spills, so times are of what is written."""
+    compiler = nvrtc.load("", capability)
+    for case in few_cases():
+        output = compiler.compile(case.source, f"{case.name}.cu", capability, [])
+        assert ".entry measure" in output.ptx
+        assert "0 bytes spill stores" in output.log, case.name
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        ("fp32 ilp 4 warps 1", "fma.rn.f32", 128),
+        ("integer ilp 1 warps 1", "xor.b32", 16),
+        ("Mb7_C", "ld.global.cg.f32", 6),
+        ("Mb3_UC", "fma.rn.f32", 19),
+        ("cost special 9", "ex2.approx.ftz.f32", 9),
+        ("shared warps 4", "st.shared.u32", 16),
+        ("dram write blocks 8", "st.global.v4.f32", 8),
+    ],
+)
+def test_compiled_loop__executes_what_counts_say(name, text, count):
+    (case,) = (case for case in all_cases(FACTS) if case.name == name)
+    ptx = nvrtc.load().compile(case.source, "measure.cu", "8.0", []).ptx
+    loop = ptx.split("clock64;")[1] if "clock64;" in ptx else ptx
+    assert loop.count(text) == count, ptx
+
+
+def test_cases__fit_the_gpu():
+    names = set()
+    for case in all_cases(FACTS):
+        assert 1 <= case.block <= 1024 and case.grid >= 1
+        assert case.shared <= FACTS.shared_bytes_per_block
+        assert case.buffer <= FACTS.memory_bytes // 2
+        assert not case.chain or case.buffer % case.chain == 0
+        names.add((case.procedure, case.name))
+    assert len(names) == len(all_cases(FACTS))
+
+
+def test_links__are_one_cycle():
+    memory, base = links(4096, 64 * 128, 128), 4096
+    at, seen = base, set()
+    while at not in seen:
+        seen.add(at)
+        at = int(memory[(at - base) // 8])
+    assert at == base and len(seen) == 64
+
+
+# ---------------------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize(
+    ("key", "expected", "tolerance"),
+    [
+        *((f"microbenchmark.{name}_latency", simulated_gpu.LATENCIES[level], 0.02)
+          for name, level in (("l1", "l1"), ("l2_near", "l2"), ("dram", "dram"),
+                              ("shared", "shared"))),
+        *((f"microbenchmark.{kind}_latency", number, 0.03)
+          for kind, number in simulated_gpu.COMPLETION.items()),
+        *((f"microbenchmark.{kind}_issue", number, 0.03)
+          for kind, number in simulated_gpu.ISSUE.items()),
+        ("microbenchmark.dram_read_bandwidth", 1400.0, 0.03),
+        ("microbenchmark.l2_read_bandwidth", 4000.0, 0.03),
+        ("microbenchmark.kernel_launch", 2.0, 0.03),
+        ("model.hong_kim.mem_ld_cycles", simulated_gpu.MEM_LD, 0.05),
+        ("model.hong_kim.departure_del_uncoal_cycles", simulated_gpu.UNCOALESCED, 0.05),
+        ("model.wang_chu.dm_lat_slope_cycles", simulated_gpu.SLOPE, 0.1),
+        ("model.wang_chu.dm_lat_intercept_cycles", simulated_gpu.INTERCEPT, 0.1),
+        ("model.luo_suda.c", 0.5, 0.1),
+    ],
+)  # fmt: skip
+def test_fit__returns_what_made_the_samples(found, key, expected, tolerance):
+    assert found[key].value == pytest.approx(expected, rel=tolerance)
+
+
+def test_luo_suda__degrees_are_those_of_the_parameters(found):
+    """Several a, b, c and d give nearly the same degrees: these count."""
+    given = [found[f"model.luo_suda.{name}"].value for name in "abcd"]
+    points = [(p, n, 0.0) for p in (0.3, 0.6, 0.8, 0.9) for n in (2.0, 8.0, 16.0, 32.0)]
+    own, true = (np.array(luo_suda_2011.degree(x, points)) for x in (given, simulated_gpu.DEGREE))
+    assert np.abs(own / true - 1.0).mean() < 0.1
+
+
+def test_deviation__is_the_spread_of_repetitions(found):
+    latency = found["microbenchmark.l2_near_latency"]
+    assert latency.deviation / latency.value == pytest.approx(0.01, rel=0.7)
+
+
+def test_tables__have_the_rows_of_the_papers(found):
+    latencies = found["model.lemeire.latencies"].value
+    assert {row[0] for row in latencies} == {"sp", "int", "dp", "sf"}
+    assert [row[1] for row in latencies if row[0] == "sp"] == [1, 2, 4]
+    rates = found["model.zhang_owens.instruction_throughput"].value
+    peak = 108 * 1.41 / simulated_gpu.ISSUE["fp32"]
+    assert rates[-1][1] == pytest.approx(peak, rel=0.03) and rates[0][1] < 0.5 * peak
+    service = dict(found["model.wang_chu.dm_del_table"].value)
+    expected = 32 * 108 / (1400e9 * 810 / 1215) * 810 * (1410 / 1215) * 1e6
+    assert set(service) == {810.0, 1215.0} and service[810.0] == pytest.approx(expected, rel=0.03)
+
+
+# ---------------------------------------------------------------------------- running
+
+
+def test_samples__are_read_back_to_the_bit(samples):
+    again, version = from_json(json.loads(as_json(samples)))
+    assert again == samples and version
+
+
+def test_clocks__are_locked_and_given_free(samples):
+    gpu = SimulatedGpu()
+    measured(gpu, lambda line: None)
+    assert gpu.calls[0] == "lock" and gpu.calls[-1] == "unlock"
+    pairs = {at for _, at in gpu.ran}
+    assert len({core for core, _ in pairs}) == 4 and len({memory for _, memory in pairs}) == 2
+    assert all(case.over_clocks for case, at in gpu.ran if at != (1410.0, 1215.0))
+
+
+def test_clocks_not_permitted__one_line_and_no_fit_over_them():
+    lines: list[str] = []
+    samples = measured(SimulatedGpu(permits=False, power=False), lines.append)
+    assert "does not permit to lock" in lines[0] and "NVML reads no power" in lines[1]
+    assert not any(sample.locked for sample in samples.found)
+    keys = {value.key for value in all_values(samples)}
+    assert "model.wang_chu.dm_lat_slope_cycles" not in keys
+    assert "microbenchmark.dram_latency" in keys
+
+
+def test_throttled__its_clock_is_the_one_seen():
+    class Hot(SimulatedGpu):
+        def clocks(self):
+            return (900.0, 1215.0)
+
+    samples = measured(Hot(), lambda line: None)
+    assert {s.core for s in samples.found} == {900.0} and not samples.found[0].locked
+
+
+def test_time__limits_what_is_begun(monkeypatch):
+    now = [0.0]
+
+    def monotonic() -> float:
+        now[0] += 0.5
+        return now[0]
+
+    monkeypatch.setattr("sweep.microbenchmarks.running.time.monotonic", monotonic)
+    lines: list[str] = []
+    few = measured(SimulatedGpu(), lines.append, minutes=2.0)
+    assert 10 < len(few.found) < len(all_cases(FACTS))
+    assert lines and "were not begun in 2 minutes" in lines[-1]
+    with pytest.raises(SweepError, match="no time"):
+        measured(SimulatedGpu(), lines.append, minutes=0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"cycles": (0.0, 0.0)}, "cycles of 0, 0: the counter stands still"),
+        ({"ms": (-1.0,)}, "times of -1"),
+        ({"ms": (math.nan,)}, "times of nan"),
+        ({"cycles": ()}, "cycles of none"),
+        ({"watts": (math.nan,)}, "power of nan W: the sensor does not work"),
+    ],
+)
+def test_bad_sample__one_line(change, reason):
+    good = Sample("latencies", "l1", {"loads": 1.0}, 1.0, 1.0, True, (1.0,), (1.0,))
+    with pytest.raises(SweepError, match="latencies, l1") as raised:
+        checked(dataclasses.replace(good, **change))
+    assert reason in str(raised.value)
