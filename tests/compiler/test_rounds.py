@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.standard import same_bits
 
-from sweep.compiler import rounds
+import sweep
+from sweep.compiler import passes, rounds
 from sweep.compiler.lowering import lower
 from sweep.compiler.passes import pass_source
 from sweep.compiler.program import parts_of
@@ -34,14 +37,16 @@ def test_source__does_not_grow_with_stages(model, form):
     assert lines[1] == lines[2] < 2 * lines[0], lines
 
 
-@pytest.mark.parametrize("clocks", [{}, CLOCKS], ids=["rows", "clocks"])
-@pytest.mark.parametrize("variant", ["corrected", "printed"])
+@pytest.mark.parametrize(
+    ("variant", "clocks"), [("corrected", {}), ("printed", CLOCKS)], ids=["rows", "clocks"]
+)
 def test_ten_stages__have_the_bits_of_numpy_and_of_unrolled_passes(variant, clocks, monkeypatch):
     """Cyclic reduction has ten stages that differ, on devices where some models bound by each."""
     found = []
     for compiled, least in ((True, rounds.LEAST), (True, 1000), (False, 1000)):
         monkeypatch.setattr(limits, "UNCOMPILED", 0 if compiled else 1 << 40)
         monkeypatch.setattr(rounds, "LEAST", least)
+        passes._built.cache_clear()
         plan = Plan(
             kernels=["cyclic_reduction"],
             devices=["gtx_280", "gtx_980_paper"],
@@ -54,6 +59,27 @@ def test_ten_stages__have_the_bits_of_numpy_and_of_unrolled_passes(variant, cloc
     assert np.isfinite(found[0]["execution_time"]).mean() > 0.4
     same_bits(found[0], found[1])
     same_bits(found[0], found[2])
+
+
+@pytest.mark.parametrize("question", [sweep.pareto, partial(sweep.best, by=["padding"])])
+def test_answers__are_those_of_unrolled_passes(question, monkeypatch):
+    """Passes that keep no results, along the number of blocks too."""
+    axes = {"systems": {"start": 1, "stop": 3001, "step": 1}}
+    plan = Plan(["cyclic_reduction"], ["gtx_980_paper"], ["combined"], axes=axes, store=False)
+    found = []
+    for compiled_from, least in ((0, rounds.LEAST), (0, 1000), (1 << 40, rounds.LEAST)):
+        monkeypatch.setattr(limits, "UNCOMPILED", compiled_from)
+        monkeypatch.setattr(rounds, "LEAST", least)
+        passes._built.cache_clear()
+        found.append([repr(sorted(row.items())) for row in question(plan)])
+    assert found[0] == found[1] == found[2] and found[0]
+
+
+@pytest.fixture(autouse=True)
+def _passes_of_other_tests():
+    """Passes are kept by what they compute: those that these tests unroll are not kept."""
+    yield
+    passes._built.cache_clear()
 
 
 # --- Small bodies ---------------------------------------------------------------------------------
