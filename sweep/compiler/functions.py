@@ -108,24 +108,19 @@ def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
 LARGEST_LOOP = 1000  # rounds
 
 
-def range_ends(function: Function, node: ast.For) -> list[ast.expr]:
-    """Return the arguments of the ``range`` that a loop runs over, as they are written."""
+def range_of(
+    function: Function, node: ast.For, number: Callable[[Function, ast.expr], ast.expr]
+) -> range:
+    """Return the rounds of a loop; ``number`` lowers the arguments of its ``range``."""
     match node.iter:
         case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]) if args:
-            return args
-    raise function.error(node, _LOOP)
+            ends = [number(function, argument) for argument in args]
+            values = [end.value for end in ends if isinstance(end, ast.Constant)]
+            numbers = [value for value in values if isinstance(value, int)]
+            if len(numbers) == len(ends) and len(range(*numbers)) <= LARGEST_LOOP:
+                return range(*numbers)
+    raise function.error(node, "a loop runs over range(len(SEQUENCE)) or a range of constants")
 
-
-def range_of(function: Function, node: ast.For, ends: Sequence[ast.expr]) -> range:
-    """Return the rounds of a loop from the arguments of its ``range``, lowered."""
-    values = [end.value for end in ends if isinstance(end, ast.Constant)]
-    numbers = [value for value in values if isinstance(value, int)]
-    if len(numbers) < len(ends) or len(range(*numbers)) > LARGEST_LOOP:
-        raise function.error(node, _LOOP)
-    return range(*numbers)
-
-
-_LOOP = "a loop runs over range(len(SEQUENCE)) or a range of constants"
 
 # Only what indices and the variant decide is computed here; numbers of the physics stay as written.
 

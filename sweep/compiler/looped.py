@@ -15,7 +15,7 @@ import numpy as np
 
 from sweep.compiler.reductions import TILE
 from sweep.compiler.rounds import LEAST
-from sweep.compiler.source import Line, Loop
+from sweep.compiler.source import Carried, Line, Loop
 
 MOST_HELD = 128
 """Values, at most, that a pass holds between its inner loops."""
@@ -27,7 +27,7 @@ _OWN = re.compile(r"\b[vfc]_\w+")
 
 
 def memory(length: int) -> np.ndarray[Any, Any]:
-    """Return what a pass over sequences of a length takes to hold values, for one thread."""
+    """Return the memory in which one thread's pass holds values, for sequences of a length."""
     return np.empty(MOST_HELD * APART if length > LEAST else 0)
 
 
@@ -70,7 +70,7 @@ class _Writing:
 
     def __init__(self, parts: Sequence[_Part], loads: Mapping[str, str]) -> None:
         self.parts, self.loads = parts, loads
-        known: list[Line | Any] = [line for part in parts for line in part.lines]
+        known: list[Line | Carried] = [line for part in parts for line in part.lines]
         known += [c for part in parts if part.loop for c in part.loop.carried]
         self.varying = {line.name: line for line in known if line.varies}
         self.reads = [self._read_by(part) for part in parts]

@@ -27,7 +27,6 @@ from sweep.compiler.functions import (
     connected,
     function_of,
     is_ambiguous,
-    range_ends,
     range_of,
 )
 from sweep.compiler.program import (
@@ -265,8 +264,7 @@ class _Lowering:
         """Lower a loop round by round; an inner loop is part of the outer one's round."""
         around, self.loops = self.round, self.loops + 1
         number = self.loops
-        ends = [self._number(frame, end) for end in range_ends(frame, node)]
-        for i in range_of(frame, node, ends):
+        for i in range_of(frame, node, self._number):
             self.round = around or (number, i)
             frame.values[name] = ast.Constant(i)
             self._block(frame, node.body)

@@ -1,4 +1,4 @@
-"""Rounds of a body's loop that are alike, for code that loops where a program is unrolled.
+"""Find the rounds of a loop that are alike, so that a pass can loop over them.
 
 A program has every round of a loop written out, and what it takes to compile them grows with the
 number of a kernel's stages. All rounds but the first and the last mostly differ in nothing but the

@@ -1,14 +1,14 @@
 """What is launched, what comes back, and what is made of it.
 
 A procedure is a module with two functions: ``cases(facts)`` returns what it launches on a GPU, and
-``values(samples)`` what it finds in the samples. All kernels have one signature (:data:`HEAD`), so
+``values(samples)`` what it finds in the samples. All kernels have one form (:func:`kernel`), so
 one runner serves all, and samples that were recorded on another machine are evaluated the same way.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from sweep.errors import SweepError
 
 WARP = 32
 
-HEAD = r"""
+_HEAD = r"""
 __device__ void record(long long* cycles, long long begin, long long end) {
   __shared__ unsigned long long first, last;
   if (threadIdx.x == 0) { first = ~0ull; last = 0; }
@@ -29,10 +29,34 @@ __device__ void record(long long* cycles, long long begin, long long end) {
 extern "C" __global__ void measure(char* data, unsigned long long bytes, int steps,
                                    long long* cycles, int never) {
 """
-"""Begin of every source. ``never`` is 0, which no compiler knows: what is computed stays."""
 
-TIMED = "__syncthreads(); long long begin = clock64();\n"
-RECORDED = "long long end = clock64(); record(cycles, begin, end);\n"
+
+def kernel(before: str, inside: str, result: str, unroll: int = 1) -> str:
+    """Return the CUDA C++ of a kernel that times a loop of ``steps`` rounds.
+
+    Parameters
+    ----------
+    before : str
+        What precedes the loop and is not timed.
+    inside : str
+        One round.
+    result : str
+        A value that all of it leads to. It is stored if ``never`` is not 0, which no compiler
+        knows: so nothing is left out.
+    unroll : int
+        How often the compiler repeats a round.
+    """
+    return (
+        f"{_HEAD}{before}\n__syncthreads(); long long begin = clock64();\n"
+        f"#pragma unroll {unroll}\nfor (int i = 0; i < steps; ++i) {{\n{inside}\n}}\n"
+        "long long end = clock64(); record(cycles, begin, end);\n"
+        f"if (never) data[threadIdx.x] = (char)({result});\n}}\n"
+    )
+
+
+def rounded(number: float, digits: int = 4) -> float:
+    """Return a number with as many digits as a measurement has."""
+    return float(f"{number:.{digits}g}")
 
 
 @dataclass(frozen=True)
@@ -57,6 +81,24 @@ class Facts:
     core_clocks: tuple[float, ...] = ()
     memory_clocks: tuple[float, ...] = ()
 
+    @property
+    def alone(self) -> int:
+        """Shared memory that keeps a second block away from a multiprocessor [byte].
+
+        As (2) of Lemeire et al. chooses it.
+        """
+        return min(self.shared_bytes_per_block, self.shared_bytes_per_sm // 2 + 1024)
+
+    @property
+    def beyond_l2(self) -> int:
+        """Size of a buffer that L2 does not hold, a power of two: a mask keeps addresses in it."""
+        room = min(max(4 * self.l2_bytes, 64 << 20), self.memory_bytes // 2, 1 << 29)
+        return 1 << (room.bit_length() - 1)
+
+    def fitting(self, warps: Iterable[int]) -> list[int]:
+        """Return the numbers of warps that a multiprocessor holds."""
+        return [count for count in warps if count * WARP <= self.max_threads_per_sm]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -78,6 +120,8 @@ class Case:
         Distance of the links of a random cyclic list through the buffer [byte]; 0 for zeros.
     launches : int
         Launches that are timed together.
+    cold : bool
+        Whether L2 is emptied before each run.
     over_clocks, powered : bool
         Whether it runs at several clocks, and whether power is read meanwhile.
     """
@@ -93,6 +137,7 @@ class Case:
     buffer: int = 1 << 16
     chain: int = 0
     launches: int = 1
+    cold: bool = False
     over_clocks: bool = False
     powered: bool = False
 

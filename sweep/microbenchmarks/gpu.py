@@ -150,7 +150,8 @@ class NvidiaGpu:
         for old in self._buffers:
             self._call("cuMemFree", old)
         self._buffers = []
-        for size in (case.buffer, 8 * case.grid):
+        sizes = [case.buffer, 8 * case.grid] + [2 * self.facts.l2_bytes] * case.cold
+        for size in sizes:
             self._buffers.append(self._call("cuMemAlloc", max(size, 256)))
             self._call("cuMemsetD8", self._buffers[-1], 0, max(size, 256))
         data = int(self._buffers[0])
@@ -175,6 +176,8 @@ class NvidiaGpu:
         """Run the case that is ready: cycles of the longest block, and the time [ms]."""
         assert self._case is not None
         begin, end = self._events
+        if self._case.cold:
+            self._call("cuMemsetD8", self._buffers[2], 0, 2 * self.facts.l2_bytes)
         self._call("cuEventRecord", begin, 0)
         for _ in range(self._case.launches):
             self._launch()

@@ -14,15 +14,14 @@ from scipy import optimize
 
 from sweep.microbenchmarks import lemeire_2016
 from sweep.microbenchmarks.case import (
-    HEAD,
-    RECORDED,
-    TIMED,
     WARP,
     Case,
     Facts,
     Sample,
     Samples,
     Value,
+    kernel,
+    rounded,
 )
 from sweep.microbenchmarks.fitting import UNKNOWN, deviations
 from sweep.models.hong_kim_2009 import body
@@ -36,8 +35,6 @@ FLOATING = (20, 8, 20, 12, 20, 20, 20)
 WARPS = 8
 FAR = 128
 """Bytes between the words of neighbouring threads that no transaction joins."""
-
-MOST_BYTES = 1 << 29
 
 
 def loop(memory: int, floating: int, step: int) -> str:
@@ -55,21 +52,16 @@ def loop(memory: int, floating: int, step: int) -> str:
     rest = floating - memory
     compute = ['asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(x) : "f"(a), "f"(b));'] * rest
     declared = "".join(f"float loaded{i};" for i in range(memory))
-    return (
-        f"{HEAD}float x = threadIdx.x, a = never + 1, b = never; {declared}\n"
+    before = (
+        f"float x = threadIdx.x, a = never + 1, b = never; {declared}\n"
         f"unsigned mask = (unsigned)bytes - 1u, stride = gridDim.x * blockDim.x * {step}u;\n"
-        f"unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * {step}u;\n"
-        f"{TIMED}#pragma unroll 1\nfor (int i = 0; i < steps; ++i) {{\n"
-        + "\n".join([*loads, *compute, *used])
-        + f"\n}}\n{RECORDED}if (never) data[threadIdx.x] = (char)x;\n}}\n"
+        f"unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * {step}u;"
     )
+    return kernel(before, "\n".join([*loads, *compute, *used]), "x")
 
 
 def cases(facts: Facts) -> list[Case]:
     """Return Mb1 to Mb7, coalesced and uncoalesced, eight warps a multiprocessor."""
-    room = min(max(4 * facts.l2_bytes, 64 << 20), facts.memory_bytes // 2, MOST_BYTES)
-    buffer = 1 << (room.bit_length() - 1)  # the mask of addresses takes a power of two
-    shared = lemeire_2016.alone_on_sm(facts)
     found = []
     for number, counts in enumerate(zip(MEMORY, COMPUTATION, FLOATING, strict=True), start=1):
         memory, computation, floating = counts
@@ -80,7 +72,8 @@ def cases(facts: Facts) -> list[Case]:
                 Case("hong_kim_2009", f"Mb{number}_{kind}", loop(memory, floating, step),
                      facts.sm_count, WARPS * WARP, LOOPS,
                      {"memory": memory, "computation": computation, "warps": WARPS,
-                      "uncoalesced": float(kind == "UC")}, shared=shared, buffer=buffer)
+                      "uncoalesced": float(kind == "UC")}, shared=facts.alone,
+                     buffer=facts.beyond_l2, cold=True)
             )  # fmt: skip
     return found
 
@@ -146,8 +139,8 @@ def values(samples: Samples) -> list[Value]:
     names = ("mem_ld", "departure_del_uncoal", "departure_del_coal")
     note = f"fitted to {len(loops)} loops, {off:.1%} off on average"
     return [
-        Value(f"model.hong_kim.{name}_cycles", float(f"{value:.4g}"), "", "fit", tuple(loops),
-              float(f"{value * spread:.3g}"), note)
+        Value(f"model.hong_kim.{name}_cycles", rounded(value), "", "fit", tuple(loops),
+              rounded(value * spread, 3), note)
         for name, value, spread in zip(names, np.exp(best.x), deviations(best), strict=True)
         if spread < UNKNOWN
     ]  # fmt: skip

@@ -6,7 +6,7 @@ prefetcher helps (Sattolo's shuffle; Lemeire et al., Section VI-B; Mei & Chu, IE
 
 from __future__ import annotations
 
-from sweep.microbenchmarks.case import HEAD, RECORDED, TIMED, WARP, Case, Facts, Samples, Value
+from sweep.microbenchmarks.case import WARP, Case, Facts, Samples, Value, kernel
 
 L1_BYTES = 8 << 10
 LINK = 128
@@ -23,24 +23,19 @@ _KEYS = {
 def chase(operator: str) -> str:
     """Return the kernel that follows a list, by loads with a cache operator of PTX."""
     load = f'asm volatile("ld.global.{operator}.u64 %0, [%1];" : "=l"(at) : "l"(at) : "memory");'
-    return (
-        f"{HEAD}unsigned long long at = (unsigned long long)data;\n"
-        f"for (unsigned long long i = 0; i < bytes; i += {LINK}) {{ {load} }}\n"
-        f"{TIMED}#pragma unroll 32\nfor (int i = 0; i < steps; ++i) {{ {load} }}\n{RECORDED}"
-        "if (never) cycles[0] = (long long)at;\n}\n"
-    )
+    once = f"for (unsigned long long i = 0; i < bytes; i += {LINK}) {{ {load} }}"
+    return kernel(f"unsigned long long at = (unsigned long long)data;\n{once}", load, "at", 32)
 
 
-_SHARED = f"""{HEAD}
-extern __shared__ unsigned list[];
+_SHARED = kernel(
+    """extern __shared__ unsigned list[];
 unsigned at = (unsigned)__cvta_generic_to_shared(list);
 for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) list[i] = at + 4u * ((i + 33u) % 1024u);
-{TIMED}#pragma unroll 32
-for (int i = 0; i < steps; ++i)
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(at) : "r"(at) : "memory");
-{RECORDED}if (never) cycles[0] = at;
-}}
-"""
+""",
+    'asm volatile("ld.shared.u32 %0, [%1];" : "=r"(at) : "r"(at) : "memory");',
+    "at",
+    32,
+)
 
 
 def cases(facts: Facts) -> list[Case]:

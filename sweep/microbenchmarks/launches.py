@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sweep.microbenchmarks.case import HEAD, RECORDED, TIMED, Case, Facts, Samples, Value
+from sweep.microbenchmarks.case import Case, Facts, Samples, Value, kernel
 
 LAUNCHES = 500
 
 
 def cases(facts: Facts) -> list[Case]:
     """Return the empty kernel."""
-    source = f"{HEAD}{TIMED}{RECORDED}}}\n"
-    return [Case("launches", "empty", source, 1, 32, 0, launches=LAUNCHES)]
+    return [Case("launches", "empty", kernel("", "", "0"), 1, 32, 0, launches=LAUNCHES)]
 
 
 def values(samples: Samples) -> list[Value]:

@@ -8,15 +8,14 @@ a warp over all occupancies, (5) the completion latency the largest, that of a s
 from __future__ import annotations
 
 from sweep.microbenchmarks.case import (
-    HEAD,
-    RECORDED,
-    TIMED,
     WARP,
     Case,
     Facts,
     Sample,
     Samples,
     Value,
+    kernel,
+    rounded,
 )
 
 CLASSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -47,12 +46,8 @@ def chains(kind: str, parallelism: int, copies: int = COPIES) -> str:
     ]
     declared = "".join(f"{of} x{j} = ({of})(threadIdx.x + {j});" for j in range(parallelism))
     total = " + ".join(f"x{j}" for j in range(parallelism))
-    return (
-        f"{HEAD}{of} a = ({of})(never + 1), b = ({of})never; {declared}\n"
-        f"{TIMED}#pragma unroll 1\nfor (int i = 0; i < steps; ++i) {{\n"
-        + "\n".join(body)
-        + f"\n}}\n{RECORDED}if (never) data[threadIdx.x] = (char)({total});\n}}\n"
-    )
+    before = f"{of} a = ({of})(never + 1), b = ({of})never; {declared}"
+    return kernel(before, "\n".join(body), total)
 
 
 def cases(facts: Facts) -> list[Case]:
@@ -61,23 +56,16 @@ def cases(facts: Facts) -> list[Case]:
     for kind in CLASSES:
         for parallelism in PARALLELISM:
             source = chains(kind, parallelism)
-            for warps in WARPS:
-                if warps * WARP > facts.max_threads_per_sm:
-                    continue
+            for warps in facts.fitting(WARPS):
                 counts = {"warps": warps, "parallelism": parallelism,
                           "instructions": COPIES * parallelism * STEPS}  # fmt: skip
                 found.append(
                     Case("lemeire_2016", f"{kind} ilp {parallelism} warps {warps}", source,
                          facts.sm_count, warps * WARP, STEPS, counts,
-                         shared=alone_on_sm(facts),
+                         shared=facts.alone,
                          powered=parallelism == 4 and warps == 32 and kind in ("fp32", "integer"))
                 )  # fmt: skip
     return found
-
-
-def alone_on_sm(facts: Facts) -> int:
-    """Return the shared memory that keeps a second block away (2) [byte]."""
-    return min(facts.shared_bytes_per_block, facts.shared_bytes_per_sm // 2 + 1024)
 
 
 def cycles_per_instruction(sample: Sample) -> float:
@@ -106,7 +94,7 @@ def values(samples: Samples) -> list[Value]:
                 continue
             issue, completion = pair
             of_issue, of_completion = map(cycles_per_instruction, pair)
-            rows.append((name, parallelism, _short(of_issue), _short(of_completion)))
+            rows.append((name, parallelism, rounded(of_issue), rounded(of_completion)))
             used += pair
             if parallelism == 1:
                 found.append(
@@ -125,7 +113,3 @@ def values(samples: Samples) -> list[Value]:
         found.append(Value("model.lemeire.latencies", tuple(rows), "", "dependent_chain",
                            tuple(used), note="(4) and (5) of Lemeire et al."))  # fmt: skip
     return found
-
-
-def _short(number: float) -> float:
-    return float(f"{number:.4g}")

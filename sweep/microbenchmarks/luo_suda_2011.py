@@ -17,15 +17,14 @@ from scipy import optimize
 
 from sweep.microbenchmarks import lemeire_2016
 from sweep.microbenchmarks.case import (
-    HEAD,
-    RECORDED,
-    TIMED,
     WARP,
     Case,
     Facts,
     Sample,
     Samples,
     Value,
+    kernel,
+    rounded,
 )
 from sweep.microbenchmarks.fitting import deviations
 from sweep.models.luo_suda_2011 import corrected_cpd, degrees
@@ -37,7 +36,6 @@ PERIODS, JOINED = 256, 8
 M = 32.0
 """``m`` of (4): the paper's number of warps at which the degree is largest."""
 
-CLASSES = {"fp32": "fp32", "integer": "integer", "special": "special", "fp64": "fp64"}
 ASSUMED = {"computation": "fp32", "conversion": "integer", "control": "integer",
            "move": "integer", "shared": "integer", "barrier": "integer"}  # fmt: skip
 """Classes that take the cost of another one: no pair of kernels is made for them."""
@@ -46,23 +44,23 @@ ASSUMED = {"computation": "fp32", "conversion": "integer", "control": "integer",
 def task(computed: int) -> str:
     """Return the kernel of periods: some dependent multiply-adds, then a load that all wait for."""
     fma = 'asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(x) : "f"(a), "f"(b));\n'
-    return (
-        f"{HEAD}float x = threadIdx.x, a = never + 1, b = never;\n"
-        "unsigned mask = (unsigned)bytes - 1u;\n"
-        "unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 4u;\n"
-        f"{TIMED}#pragma unroll 1\nfor (int i = 0; i < steps; ++i) {{\n"
-        f"#pragma unroll 1\nfor (int j = 0; j < {computed // JOINED}; ++j) {{\n{fma * JOINED}}}\n"
-        "unsigned zero;\n"
-        'asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(zero) : "l"(data + at));\n'
-        "at = (at + zero + 1048583u * 128u) & mask; x += (float)zero;\n"
-        f"}}\n{RECORDED}if (never) data[threadIdx.x] = (char)x;\n}}\n"
+    before = (
+        "float x = threadIdx.x, a = never + 1, b = never; unsigned zero;\n"
+        "unsigned mask = (unsigned)bytes - 1u, stride = gridDim.x * blockDim.x * 4u;\n"
+        "unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 4u;"
     )
+    inside = (
+        f"#pragma unroll 1\nfor (int j = 0; j < {computed // JOINED}; ++j) {{\n{fma * JOINED}}}\n"
+        'asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(zero) : "l"(data + at));\n'
+        "at = (at + zero + stride) & mask; x += (float)zero;"
+    )
+    return kernel(before, inside, "x")
 
 
 def cases(facts: Facts) -> list[Case]:
     """Return the pairs of kernels, and the tasks over proportions and warps."""
     found = []
-    for kind in CLASSES:
+    for kind in lemeire_2016.CLASSES:
         step = len(lemeire_2016.CLASSES[kind][2])
         for copies in (COPIES, COPIES + step):
             source = lemeire_2016.chains(kind, 1, copies)
@@ -70,15 +68,13 @@ def cases(facts: Facts) -> list[Case]:
                 Case("luo_suda_2011", f"cost {kind} {copies}", source, 1, WARP, REPEATED,
                      {"instructions": copies})
             )  # fmt: skip
-    room = min(max(4 * facts.l2_bytes, 64 << 20), facts.memory_bytes // 2, 1 << 29)
-    buffer = 1 << (room.bit_length() - 1)
     for computed in COMPUTED:
-        for warps in (w for w in WARPS if w * WARP <= facts.max_threads_per_sm):
+        for warps in facts.fitting(WARPS):
             found.append(
                 Case("luo_suda_2011", f"task {computed} warps {warps}", task(computed),
                      facts.sm_count, warps * WARP, PERIODS,
                      {"computed": computed, "warps": warps},
-                     shared=lemeire_2016.alone_on_sm(facts), buffer=buffer)
+                     shared=facts.alone, buffer=facts.beyond_l2, cold=True)
             )  # fmt: skip
     return found
 
@@ -86,7 +82,7 @@ def cases(facts: Facts) -> list[Case]:
 def costs(samples: Samples) -> dict[str, tuple[float, tuple[Sample, ...]]]:
     """Return the cost of an instruction by class [cycle], and the samples that it follows from."""
     found: dict[str, tuple[float, tuple[Sample, ...]]] = {}
-    for kind in CLASSES:
+    for kind in lemeire_2016.CLASSES:
         pair = samples.of("luo_suda_2011", f"cost {kind} ")
         if len(pair) == 2:
             few, more = sorted(pair, key=lambda s: s.counts["instructions"])
@@ -106,7 +102,7 @@ def degree(
 def values(samples: Samples) -> list[Value]:
     """Return costs by class, the latency of memory, and the four parameters."""
     found, own = [], costs(samples)
-    known = {kind: float(f"{cost:.4g}") for kind, (cost, _) in own.items() if cost > 0}
+    known = {kind: rounded(cost) for kind, (cost, _) in own.items() if cost > 0}
     if "fp32" in known and "integer" in known:
         rows = [*known.items(), *((name, known[kind]) for name, kind in ASSUMED.items())]
         used = tuple(s for _, pair in own.values() for s in pair)
@@ -136,8 +132,8 @@ def values(samples: Samples) -> list[Value]:
     off = float(np.mean(np.abs(best.fun)))
     note = f"fitted to {len(points)} degrees, {off:.1%} off on average"
     found += [
-        Value(f"model.luo_suda.{name}", float(f"{number:.4g}"), "", "fit", tuple(tasks),
-              float(f"{spread:.3g}") if np.isfinite(spread) else None, note)
+        Value(f"model.luo_suda.{name}", rounded(number), "", "fit", tuple(tasks),
+              rounded(spread, 3) if np.isfinite(spread) else None, note)
         for name, number, spread in zip("abcd", best.x, deviations(best), strict=True)
     ]  # fmt: skip
     return found

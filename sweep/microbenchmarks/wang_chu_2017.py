@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep.microbenchmarks.case import Case, Facts, Sample, Samples, Value
+from sweep.microbenchmarks.case import Case, Facts, Sample, Samples, Value, rounded
 
 SECTOR_BYTES = 32
 LEAST_RATIOS = 3
@@ -35,7 +35,7 @@ def values(samples: Samples) -> list[Value]:
         if slope >= 0 and intercept >= 0:
             note = f"(4) of Wang & Chu over {len(chains)} pairs of clocks, R2 {fit:.4f}"
             found += [
-                Value(f"model.wang_chu.dm_lat_{name}_cycles", float(f"{number:.5g}"), "",
+                Value(f"model.wang_chu.dm_lat_{name}_cycles", rounded(number, 5), "",
                       "fit", tuple(chains), note=note)
                 for name, number in (("slope", slope), ("intercept", intercept))
             ]  # fmt: skip
@@ -48,7 +48,7 @@ def values(samples: Samples) -> list[Value]:
             by_memory[sample.memory] = sample
     if by_memory:
         rows = tuple(
-            (memory, float(f"{_service(s, samples.facts) * memory * nominal * 1e6:.4g}"))
+            (memory, rounded(_service(s, samples.facts) * memory * nominal * 1e6))
             for memory, s in sorted(by_memory.items())
         )
         found.append(Value("model.wang_chu.dm_del_table", rows, "", "plateau",

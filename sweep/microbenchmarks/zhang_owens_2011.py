@@ -11,19 +11,17 @@ from __future__ import annotations
 
 from sweep.microbenchmarks import lemeire_2016
 from sweep.microbenchmarks.case import (
-    HEAD,
-    RECORDED,
-    TIMED,
     WARP,
     Case,
     Facts,
     Sample,
     Samples,
     Value,
+    kernel,
+    rounded,
 )
 
 STEPS, MOVES, UNROLLED, WIDE = 512, 16, 8, 16
-WARPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
 CACHE_STEPS = 256
 MOST_BYTES = 1 << 30
 
@@ -31,60 +29,51 @@ _MOVE = (
     'asm volatile("{ .reg .u32 w; ld.shared.u32 w, [%0]; st.shared.u32 [%1], w; }"'
     ' :: "r"(from), "r"(to) : "memory");\n'
 )
-_SHARED = f"""{HEAD}
-extern __shared__ unsigned words[];
+_SHARED = kernel(
+    """extern __shared__ unsigned words[];
 words[threadIdx.x] = threadIdx.x; words[blockDim.x + threadIdx.x] = 0;
 unsigned from = (unsigned)__cvta_generic_to_shared(words + threadIdx.x);
-unsigned to = from + 4u * blockDim.x;
-{TIMED}#pragma unroll 1
-for (int i = 0; i < steps; ++i) {{
-{_MOVE * MOVES}}}
-{RECORDED}if (never) data[threadIdx.x] = (char)words[never];
-}}
-"""
+unsigned to = from + 4u * blockDim.x;""",
+    _MOVE * MOVES,
+    "words[never]",
+)
 
 _KINDS = {
-    "read": ("float4 v = __ldcg(from + i); sum += v.x + v.y + v.z + v.w;", "", 1),
-    "write": ("from[i] = make_float4(sum, sum, sum, sum);", "", 1),
-    "scale": ("float4 v = __ldcg(from + i); v.x += sum; to[i] = v;", "n /= 2;", 2),
+    "read": ("float4 v = __ldcg(from + p); sum += v.x + v.y + v.z + v.w;", "", 1),
+    "write": ("from[p] = make_float4(sum, sum, sum, sum);", "", 1),
+    "scale": ("float4 v = __ldcg(from + p); v.x += sum; to[p] = v;", "n /= 2;", 2),
 }
 
 
 def stream(kind: str) -> str:
-    """Return the kernel that reads, writes or copies a buffer, 16 bytes a thread."""
-    inside, before, _ = _KINDS[kind]
-    return f"""{HEAD}
-float4* from = (float4*)data; unsigned long long n = bytes / {WIDE}; {before}
+    """Return the kernel that reads, writes or copies a buffer, 16 bytes a thread.
+
+    Where the buffer is too small for all threads, as L2's is, several read the same words.
+    """
+    each, half, _ = _KINDS[kind]
+    before = f"""typedef unsigned long long place;
+float4* from = (float4*)data; place n = bytes / {WIDE}; {half}
 float4* to = from + n; float sum = (float)never;
-unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
-unsigned long long all = gridDim.x * (unsigned long long)blockDim.x, at = first;
-{TIMED}#pragma unroll 1
-for (int step = 0; step < steps; ++step) {{
-  if (at + {UNROLLED - 1} * all >= n) at = first;
-  #pragma unroll
-  for (int k = 0; k < {UNROLLED}; ++k) {{ unsigned long long i = at + k * all; {inside} }}
-  at += {UNROLLED} * all;
-}}
-{RECORDED}if (never) data[threadIdx.x] = (char)sum;
-}}
-"""
+place all = min(gridDim.x * (place)blockDim.x, n / {UNROLLED});
+place first = (blockIdx.x * (place)blockDim.x + threadIdx.x) % all, at = first;"""
+    inside = f"""if (at + {UNROLLED - 1} * all >= n) at = first;
+#pragma unroll
+for (int k = 0; k < {UNROLLED}; ++k) {{ place p = at + k * all; {each} }}
+at += {UNROLLED} * all;"""
+    return kernel(before, inside, "sum")
 
 
-_L1 = f"""{HEAD}
-const float4* from = (const float4*)data; float sum = 0;
-{TIMED}#pragma unroll 1
-for (int step = 0; step < steps; ++step) {{
-  #pragma unroll
-  for (int k = 0; k < {UNROLLED}; ++k) {{
-    float x, y, z, w;
-    asm volatile("ld.global.ca.v4.f32 {{%0, %1, %2, %3}}, [%4];"
-                 : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(from + (threadIdx.x + 32 * k) % 512));
-    sum += x + y + z + w;
-  }}
-}}
-{RECORDED}if (never) data[threadIdx.x] = (char)sum;
-}}
-"""
+_L1 = kernel(
+    "const float4* from = (const float4*)data; float sum = 0;",
+    f"""#pragma unroll
+for (int k = 0; k < {UNROLLED}; ++k) {{
+  float x, y, z, w;
+  asm volatile("ld.global.ca.v4.f32 {{%0, %1, %2, %3}}, [%4];"
+               : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(from + (threadIdx.x + 32 * k) % 512));
+  sum += x + y + z + w;
+}}""",
+    "sum",
+)
 
 
 def _streams(facts: Facts) -> list[Case]:
@@ -93,27 +82,27 @@ def _streams(facts: Facts) -> list[Case]:
     most = facts.max_threads_per_sm // 256
     found = []
     for kind, (_, _, arrays) in _KINDS.items():
-        per_sm = [most] if kind != "read" else sorted({1, 2, 3, 4, 6, most})
-        for blocks in per_sm:
-            for buffer, name in ((dram, "dram"), (facts.l2_bytes // 4, "l2")):
-                if name == "l2" and (kind != "read" or blocks != most):
-                    continue
-                grid = blocks * facts.sm_count
-                step = grid * 256 * WIDE * UNROLLED * arrays
-                buffer = max(buffer, step)
-                steps = max(8, 4 * buffer // step) if name == "dram" else CACHE_STEPS
-                found.append(
-                    Case("zhang_owens_2011", f"{name} {kind} blocks {blocks}", stream(kind), grid,
-                         256, steps, {"bytes": step * steps, "warps": 8 * blocks},
-                         buffer=buffer, over_clocks=name == "dram" and kind == "read"
-                         and blocks == most, powered=name == "dram" and blocks == most)
-                )  # fmt: skip
+        for blocks in sorted({1, 2, 3, 4, 6, most}) if kind == "read" else [most]:
+            grid, is_full = blocks * facts.sm_count, blocks == most
+            step = grid * 256 * WIDE * UNROLLED * arrays
+            steps = max(8, 4 * dram // step)
+            found.append(
+                Case("zhang_owens_2011", f"dram {kind} blocks {blocks}", stream(kind), grid, 256,
+                     steps, {"bytes": step * steps, "warps": 8 * blocks}, buffer=dram,
+                     over_clocks=is_full and kind == "read", powered=is_full)
+            )  # fmt: skip
+    grid = most * facts.sm_count
+    moved = grid * 256 * WIDE * UNROLLED * CACHE_STEPS
+    found.append(
+        Case("zhang_owens_2011", f"l2 read blocks {most}", stream("read"), grid, 256, CACHE_STEPS,
+             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4)
+    )  # fmt: skip
     few = [b for b in (1, facts.sm_count // 4, facts.sm_count // 2) if b > 0]
     for blocks in dict.fromkeys(few):  # Figure 3, left: too few blocks
         step = blocks * 256 * WIDE * UNROLLED
         found.append(
             Case("zhang_owens_2011", f"few {blocks}", stream("read"), blocks, 256, 64,
-                 {"bytes": step * 64, "blocks": blocks}, buffer=dram)
+                 {"bytes": step * 64, "blocks": blocks}, buffer=dram, cold=True)
         )  # fmt: skip
     return found
 
@@ -121,12 +110,12 @@ def _streams(facts: Facts) -> list[Case]:
 def cases(facts: Facts) -> list[Case]:
     """Return the kernels of shared memory, L1, L2 and DRAM."""
     found = []
-    for warps in (w for w in WARPS if w * WARP <= facts.max_threads_per_sm):
+    for warps in facts.fitting(lemeire_2016.WARPS):
         moved = 2 * 4 * warps * WARP * MOVES * STEPS  # read and written
         found.append(
             Case("zhang_owens_2011", f"shared warps {warps}", _SHARED, facts.sm_count,
                  warps * WARP, STEPS, {"warps": warps, "bytes": moved},
-                 shared=lemeire_2016.alone_on_sm(facts))
+                 shared=facts.alone)
         )  # fmt: skip
     threads = min(1024, facts.max_threads_per_sm)
     found.append(
@@ -143,7 +132,7 @@ def values(samples: Samples) -> list[Value]:
     for sample in samples.of("lemeire_2016", "fp32 ilp 1 "):
         instructions = sample.counts["instructions"] * sample.counts["warps"] * facts.sm_count
         rate = instructions / sample.cycle * sample.core * 1e6
-        curve.append((sample.counts["warps"], float(f"{rate * 1e-9:.5g}")))
+        curve.append((sample.counts["warps"], rounded(rate * 1e-9, 5)))
         used.append(sample)
     if len(curve) > 1:
         found.append(Value("model.zhang_owens.instruction_throughput", _rising(curve), "",
@@ -152,7 +141,7 @@ def values(samples: Samples) -> list[Value]:
     rates = [s.counts["bytes"] / s.cycle for s in shared]  # bytes per cycle of an SM
     if len(rates) > 1:
         total = facts.sm_count * 1e-3  # to GB/s at MHz
-        rows = [(s.counts["warps"], float(f"{rate * s.core * total:.5g}"))
+        rows = [(s.counts["warps"], rounded(rate * s.core * total, 5))
                 for s, rate in zip(shared, rates, strict=True)]  # fmt: skip
         found.append(Value("model.zhang_owens.shared_bandwidth", _rising(rows), "", "saturated",
                            tuple(shared), note="Figure 2, right"))  # fmt: skip

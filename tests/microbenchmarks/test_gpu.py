@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import enum
 from types import SimpleNamespace
 
@@ -81,54 +82,34 @@ class NvmlError(Exception):
 
 
 class Nvml:
+    """NVML, of which what changes or watches the GPU takes permission."""
+
     NVMLError = NvmlError
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
 
     def __init__(self, permits=True, count=1):
-        self.permits, self.count, self.locked = permits, count, []
+        self.permits, self.locked = permits, []
+        self.answers = {
+            "Init": None, "DeviceGetCount": count, "DeviceGetHandleByIndex": 0,
+            "DeviceGetPciInfo": SimpleNamespace(busId="00000000:1B:00.0"),
+            "SystemGetDriverVersion": "580.1", "DeviceGetSupportedMemoryClocks": [2619, 1593],
+            "DeviceGetSupportedGraphicsClocks": [1980, 1500, 1000],
+        }  # fmt: skip
 
-    def nvmlInit(self):
-        pass
-
-    def nvmlDeviceGetCount(self):
-        return self.count
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        return index
-
-    def nvmlDeviceGetPciInfo(self, handle):
-        return SimpleNamespace(busId="00000000:1B:00.0")
-
-    def nvmlSystemGetDriverVersion(self):
-        return "580.1"
-
-    def nvmlDeviceGetSupportedMemoryClocks(self, handle):
-        return [2619, 1593]
-
-    def nvmlDeviceGetSupportedGraphicsClocks(self, handle, memory):
-        return [1980, 1500, 1000]
+    def __getattr__(self, name):
+        return lambda *arguments: self.answers[name.removeprefix("nvml")]
 
     def nvmlDeviceGetClockInfo(self, handle, domain):
         return {1: 1965, 2: 2619}[domain]
 
-    def nvmlDeviceGetPowerUsage(self, handle):
-        self._check()
-        return 312_500
-
-    def nvmlDeviceSetGpuLockedClocks(self, handle, low, high):
-        self._check()
-        self.locked.append((low, high))
-
-    nvmlDeviceSetMemoryLockedClocks = nvmlDeviceSetGpuLockedClocks
-
-    def nvmlDeviceResetGpuLockedClocks(self, handle):
-        self._check()
-
-    nvmlDeviceResetMemoryLockedClocks = nvmlDeviceResetGpuLockedClocks
-
-    def _check(self):
+    def nvmlDeviceGetPowerUsage(self, handle, *clocks):
         if not self.permits:
             raise NvmlError("Insufficient Permissions")
+        self.locked += [clocks] * bool(clocks)
+        return 312_500
+
+    nvmlDeviceSetGpuLockedClocks = nvmlDeviceSetMemoryLockedClocks = nvmlDeviceGetPowerUsage
+    nvmlDeviceResetGpuLockedClocks = nvmlDeviceResetMemoryLockedClocks = nvmlDeviceGetPowerUsage
 
 
 CASE = Case("latencies", "l1", "source", 4, 32, 100, shared=60 << 10, buffer=4096, chain=128)
@@ -159,6 +140,19 @@ def test_case__is_launched_with_its_arguments():
     gpu.ready(CASE)  # compiled once, and memory is given back
     assert [name for name, _ in driver.asked].count("cuModuleLoadData") == 1
     assert len(driver.memory) == 2
+
+
+def test_cold_case__empties_l2_before_each_run():
+    driver = Driver()
+    gpu = gpu_of(driver)
+    gpu.ready(dataclasses.replace(CASE, cold=True, chain=0))
+    driver.asked.clear()
+    gpu.run()
+    gpu.run()
+    names = [name for name, _ in driver.asked]
+    assert names.count("cuMemsetD8") == 2 == names.count("cuLaunchKernel")
+    assert names.index("cuMemsetD8") < names.index("cuEventRecord")  # and it is not timed
+    assert driver.asked[0][1][1:] == (0, 2 * gpu.facts.l2_bytes)
 
 
 def test_power_and_clocks__as_nvml_permits():

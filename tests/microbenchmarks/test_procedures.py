@@ -46,20 +46,13 @@ def found(samples):
 # ---------------------------------------------------------------------------- sources
 
 
-def few_cases():
-    """Cases with different instructions: the most chains, all loops and streams."""
-    sources = {case.source: case for case in all_cases(FACTS)}
-    return [case for case in sources.values()
-            if "ilp 2" not in case.name and "task 64" not in case.name]  # fmt: skip
-
-
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_every_source_compiles(capability):
     """With ptxas for the real architecture; nothing spills, so times are of what is written."""
     compiler = nvrtc.load("", capability)
-    for case in few_cases():
+    for case in {case.source: case for case in all_cases(FACTS)}.values():
         output = compiler.compile(case.source, f"{case.name}.cu", capability, [])
         assert ".entry measure" in output.ptx
         assert "0 bytes spill stores" in output.log, case.name
@@ -94,6 +87,21 @@ def test_cases__fit_the_gpu():
         assert not case.chain or case.buffer % case.chain == 0
         names.add((case.procedure, case.name))
     assert len(names) == len(all_cases(FACTS))
+
+
+def test_loads_from_dram__are_not_those_of_the_run_before():
+    """Loops and tasks touch less than L2 holds in few warps: it is emptied before each run."""
+    for case in all_cases(FACTS):
+        loads = case.procedure in ("hong_kim_2009", "luo_suda_2011") and case.buffer > 1 << 16
+        assert case.cold == (loads or case.name.startswith("few")), case.name
+
+
+@pytest.mark.parametrize("l2_bytes", [4 << 20, 6 << 20, 50 << 20])
+def test_l2__holds_what_is_read_from_it(l2_bytes):
+    """Of a GPU with many threads and a small L2 as well."""
+    facts = dataclasses.replace(FACTS, l2_bytes=l2_bytes)
+    (case,) = (case for case in all_cases(facts) if case.name.startswith("l2 read"))
+    assert case.buffer <= l2_bytes // 2 < facts.beyond_l2
 
 
 def test_links__are_one_cycle():
