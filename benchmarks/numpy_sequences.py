@@ -203,6 +203,7 @@ def combined(t: Tables) -> Found:
     )  # fmt: skip
     all_a, all_dram = functools.reduce(np.maximum, whole_sums[:5]), whole_sums[-1]
     cycles = rounds * whole + np.where(left > 0.0, 1.0, 0.0) * tail  # (12)
+    cycles = cycles + t["kernel_launch"] * t["core_clock"]
     per_sm = blocks * width / t["active_sm"]
     cpi = cycles / (executed * per_sm)
     core_activity = np.minimum(1.0, all_a * per_sm / cycles)

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from sweep import query
 from sweep.cli.parser import call_with
 from sweep.errors import QueryError
+from sweep.importers.tuners.configurations import FORMS
 from sweep.query import shown
 from sweep.query.texts import PIPE_WIDTH, encodable, terminal_width, wrapped
 from sweep.store.buckets import is_store, is_url, place_of
@@ -283,7 +284,7 @@ def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
 
 
 def show(answer: query.Answer, arguments: argparse.Namespace) -> int:
-    """Print an answer as a table that fits the output, as JSON or as CSV."""
+    """Print an answer as a table that fits the output, or in the format that was asked for."""
     columns = getattr(arguments, "columns", None)
     if columns:
         answer = answer.chosen(columns)
@@ -291,6 +292,8 @@ def show(answer: query.Answer, arguments: argparse.Namespace) -> int:
         text = answer.to_json()
     elif arguments.format == "csv":
         text = answer.to_csv()
+    elif arguments.format in FORMS:
+        text = FORMS[arguments.format](answer.rows)
     else:
         text = shown.text(answer, wide=getattr(arguments, "wide", False), hint="all: --wide")
     say(text.rstrip("\n"))

@@ -15,6 +15,7 @@ from sweep.evaluation.device_names import (
     memory_side_cache,
     with_memory_side_cache,
 )
+from sweep.evaluation.reuse import blocks_at_once, reuse_of
 from sweep.evaluation.stages import block_of, stages_of, summed
 from sweep.fields import STATUS
 from sweep.hardware.clocks import clock_ratio
@@ -25,7 +26,7 @@ from sweep.models import stated_facts
 from sweep.models.base import Model
 from sweep.models.workload import Array, Clocks, Workload
 from sweep.space import Box, Dimension, KernelSpace
-from sweep.specs import Device
+from sweep.specs import MATRIX_TYPES, Device
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ def build_launch(
     n_sm, warp = values["sm_count"], values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
     l2_hits = evaluate.l2_hits(kernel.expressions.get("cache.l2_hit_rate"))
-    stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits)
+    per_block = steps(block_limits, threads, registers, shared_bytes, limits)
+    launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
+    reused = reuse_of(kernel, evaluate, steps(blocks_at_once, per_block.fitting, n_sm))
+    stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
     evaluate.note(parallel < 1.0)
     evaluate.note(in_flight < 0.01)
@@ -115,8 +119,6 @@ def build_launch(
     for stage in stages:
         for name, count in stage.instructions.items():
             instructions[name] = instructions[name] + count if name in instructions else count
-    per_block = steps(block_limits, threads, registers, shared_bytes, limits)
-    launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
     conditions = [part for c in space.constraints for part in evaluate.evaluated(c)]
     status = steps(_launch_status, launched.status, evaluate.failed, *conditions)
     side_bandwidth, side_latency = steps(memory_side_cache, devices, ndim)
@@ -124,6 +126,7 @@ def build_launch(
     workload = Workload(
         threads_per_block=threads,
         blocks=blocks,
+        launches=number("launch.launches", 1.0),
         lanes=block.lanes,
         shared_memory_per_block=shared_bytes,
         shared_memory_per_sm=values["shared_memory_per_sm"],
@@ -131,6 +134,7 @@ def build_launch(
         computation_instructions=summed([s.computation_instructions for s in stages], evaluate),
         instructions=instructions,
         barriers=summed([s.barriers for s in stages], evaluate),
+        matrix={kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
         stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,

@@ -100,12 +100,16 @@ def block_of(kernel: Kernel, evaluate: Evaluator, threads: Array, warp_size: Arr
 
 
 def stages_of(
-    kernel: Kernel, evaluate: Evaluator, block: Block, l2_hits: tuple[Array, Array]
+    kernel: Kernel,
+    evaluate: Evaluator,
+    block: Block,
+    l2_hits: tuple[Array, Array],
+    reused: Mapping[str, tuple[Array, Array]],
 ) -> tuple[tuple[Stage, ...], tuple[GlobalAccess, ...], tuple[SharedAccess, ...]]:
     """Evaluate the kernel's stages, and its global and shared accesses in the file's order.
 
     A file without stages is one stage. ``l2_hits`` is the kernel's own L2 hit rate, and that
-    with a memory-side cache.
+    with a memory-side cache; ``reused`` has them by factor of a product.
     """
     parts: dict[str | None, Block] = {None: block}
     for stage in kernel.stages:
@@ -119,7 +123,8 @@ def stages_of(
             part = parts[stage.name]
             parts[stage.name] = evaluate.steps(Block.taken, part, probability)
     loads = tuple(
-        _global_access(a, evaluate, parts[a.stage], l2_hits) for a in kernel.global_accesses
+        _global_access(a, evaluate, parts[a.stage], reused.get(a.reuse or "", l2_hits))
+        for a in kernel.global_accesses
     )
     local = tuple(_shared_access(a, evaluate, parts[a.stage]) for a in kernel.shared_accesses)
     specs = kernel.global_accesses, kernel.shared_accesses
@@ -155,15 +160,17 @@ def _stage(
     numbers = {
         key: evaluate(expression) * part.share
         for key, expression in expressions.items()
-        if key not in ("executions", "threads", "probability")
+        if key not in ("executions", "threads", "probability", "buffers")
     }
+    buffers = evaluate(expressions.get("buffers"))
     barriers = numbers.pop("barriers", evaluate.constant(0.0))
     computation = numbers.get("computation")
     if computation is None:
         counts = [*numbers.values(), barriers, *(access.count for access in shared)]
         computation = summed(counts, evaluate)
     warps = np.ceil(part.threads / part.warp_size)
-    return Stage(name, loop, warps, executions, computation, numbers, barriers, accesses, shared)
+    return Stage(name, loop, warps, executions, computation, numbers, barriers, buffers,
+                 accesses, shared)  # fmt: skip
 
 
 def summed(arrays: Sequence[Array], evaluate: Evaluator) -> Array:

@@ -32,6 +32,8 @@ CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes a
       if it is independent of the first: "each scheduler issues two independent instructions for one
       of its assigned warps" (NVIDIA, CUDA C Programming Guide, compute capability 3.x). On Kepler
       warps of dependent instructions leave a third of the lanes idle.
+CB-7  Asynchronous copies bring what a block needs next while it works on what has come: of a stage
+      with copies the time is that of the busiest station, or of a warp's longer part.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
@@ -48,10 +50,10 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
-from sweep.hardware.clocks import bandwidth, latency, share_at
+from sweep.hardware.matrix_units import MATRIX_CYCLES, kernel_launch
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
+from sweep.models.combined_inputs import SECTOR_BYTES, prepare
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
-from sweep.models.workload import Array, Stage, Workload, demand_beside_dram, gathered, total
 
 INPUTS = (
     provided("blocks", "blocks", "thread blocks of the grid"),
@@ -92,6 +94,10 @@ INPUTS = (
           "the same, over those under way at once",
           ("microbenchmark.memory_side_cache_latency_cycles",), sequence=True),
     counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
+    Input("matrix", "D_matrix", "cycle", "demand of a warp on matrix units",
+          "kernel matrix instructions and their multiply-adds, by the device's rate",
+          tuple(f"{kind}_matrix_cycles" for kind in MATRIX_CYCLES), sequence=True),
+    counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
     of_device("integer_cycles", "t_int", "cycle", "integer instruction, per SM"),
@@ -110,6 +116,8 @@ INPUTS = (
     of_device("shared_latency", "L_shared", "cycle", "latency of shared memory",
               "shared_latency_cycles"),
     of_device("launch_cycles", "L_launch", "cycle", "launching of a block"),
+    Input("kernel_launch", "L_kernel", "s", "overhead of launching the kernel",
+          "device, times the kernel's launches", ("kernel_launch_us",)),
     of_device("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own"),
     provided("parallelism", "ILP", "independent instructions of a thread",
              "instruction_parallelism"),
@@ -122,6 +130,8 @@ INPUTS = (
 )  # fmt: skip
 
 SYMBOLS = symbols_of(INPUTS) | {
+    "copied": Symbol("N M", "cycle", "time of all warps' copies in L2 and DRAM"),
+    "W": Symbol("W_b", "1", "warps of a block"),
     "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
     "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
     "round_cycles": Symbol("T", "cycle", "time of a round"),
@@ -137,7 +147,6 @@ SYMBOLS = symbols_of(INPUTS) | {
 }
 _equation = equations("combined", SYMBOLS)
 
-SECTOR_BYTES = 32.0
 NOTHING = 1e-20  # cycles, so that a stage without demands divides nothing by zero
 
 # --- What a warp demands --------------------------------------------------------------------------
@@ -160,8 +169,14 @@ def single_precision(fp32, fp32_cycles, integer, unified, specials, doubles, one
 
 @_equation("1", "A", "cycle", "demand of a warp on the busiest of issue slots and pipelines")
 def arithmetic(issued, single_precision, integers, specials, doubles):
-    """Longest of issue and the pipelines, which work side by side."""
+    """Longest of issue or matrix units and the pipelines, which work side by side."""
     return max(max(issued, single_precision), max(max(integers, specials), doubles))
+
+
+@_equation("1c", "D_slots", "cycle", "demand of a warp on issue slots or matrix units")
+def slots(issued, matrix):
+    """Matrix instructions take their unit for many cycles; other instructions issue meanwhile."""
+    return max(issued, matrix)
 
 
 def by_length(issued, single_precision, integers, specials, doubles, unified, one_pipe):
@@ -216,17 +231,16 @@ def arithmetic_wait(chain, alu_latency, share, schedulers, arithmetic):
     return max(chain * alu_latency * share - schedulers * arithmetic, 0.0)
 
 
-@_equation("6", "Z", "cycle", "what a warp alone would wait")
-def wait(
-    arithmetic_wait, shared_loads, barriers, shared_latency, share, cache_wait, dram_loads,
-    dram_latency, link_wait, core_clock,
-):  # fmt: skip
+@_equation("6b", "Z_M", "cycle", "what a warp alone would wait for loads")
+def load_wait(cache_wait, dram_loads, dram_latency, link_wait, core_clock):
+    """Latency of loads, or of asynchronous copies, over those that are under way at once."""
+    return cache_wait + dram_loads * dram_latency + link_wait * core_clock
+
+
+@_equation("6", "Z", "cycle", "what a warp alone would wait, loads and copies aside")
+def wait(arithmetic_wait, shared_loads, barriers, shared_latency, share):
     """Latency of the results that a warp needs, one after the other; barriers are as far away."""
-    return (
-        arithmetic_wait + shared_loads * shared_latency * share
-        + barriers * shared_latency + cache_wait + dram_loads * dram_latency
-        + link_wait * core_clock
-    )  # fmt: skip
+    return arithmetic_wait + shared_loads * shared_latency * share + barriers * shared_latency
 
 
 # --- Many warps: docs/models/combined_network.md derives this -------------------------------------
@@ -288,6 +302,40 @@ def round_cycles(warps, schedulers, alone, first, second, third, load_store, l2,
     return until - early * both / ((until - single + until - most) * both * both - slope)
 
 
+# --- Beside asynchronous copies -------------------------------------------------------------------
+
+
+@_equation("14a", "T_work", "cycle", "time of a block alone without its copies")
+def work_alone(arithmetic, load_store, wait, schedulers, warps_per_block):
+    """All warps of a block work on what copies brought, between two barriers; then they wait.
+
+    Loads from shared memory go on beside matrix instructions.
+    """
+    return max(max(schedulers, warps_per_block) * arithmetic, warps_per_block * load_store) + wait
+
+
+@_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
+def turn(work_alone, load_wait, warps_per_block, memory):
+    """Copy and work of all executions, as one buffer would take them."""
+    return work_alone + load_wait + warps_per_block * memory
+
+
+@_equation("14", "T", "cycle", "time of a round beside copies")
+def beside_copies(round_cycles, copied, turn, buffers):
+    """Longest of work, of copies of all warps, and of the turns of a block's buffers (CB-7).
+
+    A copy is hundreds of requests: copies do not queue, they take the stations' bandwidth.
+    """
+    return max(round_cycles, max(copied, turn / buffers))
+
+
+def of_blocks(blocks, share, warps, own, one, first, second, third, load_store, l2, dram, buffers):
+    """Return (14) of resident blocks: each is a customer of (8), because its warps go in step."""
+    T = round_cycles(blocks, 1.0, own, warps * first, warps * second, warps * third,
+                     warps * load_store, 0.0, 0.0)  # fmt: skip
+    return beside_copies(T, blocks * warps * share * memory(l2, dram), one, buffers)
+
+
 @_equation("9", "T", "cycle", "time of a round")
 def with_barriers(overlapped, serial, active_blocks):
     """Time of a round: for one N-th of it all blocks are in the same stage (CB-3)."""
@@ -306,10 +354,16 @@ def tail_blocks(blocks, full_rounds, active_blocks, n_sm):
     return np.ceil((blocks - full_rounds * active_blocks * n_sm) / n_sm)
 
 
+@_equation("14c", "share_tail", "1", "blocks of an SM in the last round, over the busiest SM's")
+def share_of_last(blocks, full_rounds, active_blocks, n_sm, active_sm, tail_blocks):
+    """L2 and DRAM serve the blocks that are left, not as many on each SM as on the busiest."""
+    return (blocks - full_rounds * active_blocks * n_sm) / (active_sm * tail_blocks)
+
+
 @_equation("12", "T_exec", "cycle", "execution time")
-def exec_cycles(full_rounds, round_cycles, tail_cycles):
-    """All rounds one after the other."""
-    return full_rounds * round_cycles + tail_cycles
+def exec_cycles(full_rounds, round_cycles, tail_cycles, kernel_launch, core_clock):
+    """All rounds one after the other, after the launch."""
+    return full_rounds * round_cycles + tail_cycles + kernel_launch * core_clock
 
 
 @_equation("12 as printed", "exec_cycles")
@@ -333,28 +387,30 @@ def is_latency_bound(warps, longest, alone):
 def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
-    cache_wait, dram_loads, link_time, link_wait, barriers, issue_cycles, fp32_cycles,
-    integer_cycles, special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles,
-    shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency, launch_cycles, schedulers,
-    parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
+    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, buffers, issue_cycles,
+    fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified, one_pipe,
+    load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency,
+    launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth, dram_latency,
+    core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
     share = 1.0 / parallelism
     t_i = issue(issue_cycles, schedulers, share) if corrected else issue_cycles
-    N = warps(active_blocks, warps_per_block)
+    W, N = warps_per_block, warps(active_blocks, warps_per_block)
     rounds = full_rounds(blocks, active_blocks, n_sm)
     left = tail_blocks(blocks, rounds, active_blocks, n_sm)
     least = max(left, 1.0)
     N_tail = warps(least, warps_per_block)
-    # Demands D = n t of all stages (all_...) and since the last barrier: i issue, f single
+    fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
+    # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1.
+    # one is T_1, own without copies; e buffers of copies.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
-    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = 0.0
-    one = all_one = launch_cycles
+    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
+    one = all_one = own = all_own = launch_cycles
     for k in range(len(instructions)):
-        i_k = instructions[k] * t_i
+        i_k = slots(instructions[k] * t_i, matrix[k])
         n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
         x_k = fp64[k] * fp64_cycles
         f_k = single_precision(fp32[k], fp32_cycles, integer[k], unified, u_k, x_k, one_pipe)
@@ -364,34 +420,46 @@ def body(
         h_k = through_dram(dram_sectors[k], t_dram, link_time[k], active_sm, core_clock)
         a_k = arithmetic(i_k, f_k, n_k, u_k, x_k)
         z_k = arithmetic_wait(chain[k], alu_latency, share, schedulers, a_k)
-        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, share, cache_wait[k],
-                   dram_loads[k], dram_latency, link_wait[k], core_clock)  # fmt: skip
-        one_k = alone(a_k, s_k, memory(c_k, h_k), z_k, schedulers)
+        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, share)
+        m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
+        one_k = own_k = alone(a_k, s_k, memory(c_k, h_k), z_k + m_k, schedulers)
+        if buffers[k] > 0.0:
+            own_k = work_alone(a_k, s_k, z_k, schedulers, W)
+            one_k = turn(own_k, m_k, W, memory(c_k, h_k))
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
-        all_z, all_one = all_z + z_k, all_one + one_k
+        all_z, all_one, all_own = all_z + z_k + m_k, all_one + one_k, all_own + own_k
         all_shared += wavefronts[k] * shared_cycles
         all_l1 += l1_sectors[k] * l1_cycles
         executed += instructions[k]
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
-        s, c, h, one = s + s_k, c + c_k, h + h_k, one + one_k
+        s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
+        e, all_e = max(e, buffers[k]), max(all_e, buffers[k])
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1:
             if k == len(instructions) - 1 or barriers[k] > 0.0:
                 p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
-                serial += round_cycles(N, schedulers, one, p, q, r, s, c, h)
-                serial_tail += round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
-                i = f = n = u = x = s = c = h = one = 0.0
+                T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
+                T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
+                if e > 0.0:
+                    T = of_blocks(active_blocks, 1.0, W, own, one, p, q, r, s, c, h, e)
+                    T_c = of_blocks(least, fewer, W, own, one, p, q, r, s, c, h, e)
+                serial, serial_tail = serial + T, serial_tail + T_c
+                i = f = n = u = x = s = c = h = one = own = e = 0.0
 
     all_a, q, r = by_length(all_i, all_f, all_n, all_u, all_x, unified, one_pipe)
     D_max = longest(all_a, all_s, all_c, all_h)
     if corrected:
-        T = round_cycles(N, schedulers, all_one, all_a, q, r, all_s, all_c, all_h)
-        T_tail = round_cycles(N_tail, schedulers, all_one, all_a, q, r, all_s, all_c, all_h)
+        s, c, h = all_s, all_c, all_h
+        T = round_cycles(N, schedulers, all_one, all_a, q, r, s, c, h)
+        T_c = round_cycles(N_tail, schedulers, all_one, all_a, q, r, s, c, h)
+        if all_e > 0.0:
+            T = of_blocks(active_blocks, 1.0, W, all_own, all_one, all_a, q, r, s, c, h, all_e)
+            T_c = of_blocks(least, fewer, W, all_own, all_one, all_a, q, r, s, c, h, all_e)
         if len(instructions) > 1:
             T = with_barriers(T, serial, active_blocks)
-            T_tail = with_barriers(T_tail, serial_tail, least)
-        cycles = exec_cycles(rounds, T, T_tail if left > 0.0 else 0.0)
+            T_c = with_barriers(T_c, serial_tail, least)
+        cycles = exec_cycles(rounds, T, T_c if left > 0.0 else 0.0, kernel_launch, core_clock)
         waits = is_latency_bound(N, D_max, all_one)
     else:
         cycles = exec_cycles_printed(blocks, warps_per_block, active_sm, D_max)
@@ -421,94 +489,6 @@ def body(
     }
 
 
-def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return what a warp demands of memories. Of two side by side the faster takes no time."""
-    device, passes = work.parameters, total(zero, stage.shared_accesses, "count", "wavefronts")
-    l1 = l2 = dram = zero
-    for access in stage.global_accesses:
-        moved = access.count * access.moved_bytes / SECTOR_BYTES
-        beyond = moved * access.passed_on
-        # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
-        passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
-        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.cached_hit_rate)
-    used, _ = demand_beside_dram(work, zero, stage.global_accesses)
-    apart, in_l1 = device["apart"] > 0, l1 * device["l1_cycles"] > passes * device["shared_cycles"]
-    return {"wavefronts": np.where(apart & in_l1, 0.0, passes), "l2_sectors": l2,
-            "l1_sectors": np.where(apart & ~in_l1, 0.0, l1), "dram_sectors": dram,
-            "link_time": used}  # fmt: skip
-
-
-def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
-    """Return what a warp waits for its loads: cycles of caches, seconds of the link, DRAM's number.
-
-    A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
-    for, at least one in all.
-    """
-    device = work.parameters
-    loads = cached = missed = zero
-    for access in stage.global_accesses:
-        if access.kind == "load":
-            beyond = access.count * (1.0 - access.l1_hit_rate)
-            loads = loads + access.count
-            cached = cached + (access.count - beyond) * device["l1_latency_cycles"]
-            cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
-            missed = missed + beyond * (1.0 - access.cached_hit_rate)
-    _, beside = demand_beside_dram(work, zero, stage.global_accesses)
-    least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
-    share = np.maximum(1.0 / work.memory_parallelism, least)
-    return {
-        "cache_wait": np.where(loads > 0, cached, 0.0) * share,
-        "dram_loads": missed * share,
-        "link_wait": beside * share,
-    }
-
-
-def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
-    """Return one stage's part of the inputs."""
-    zero = np.zeros_like(work.n_sm)
-    classes = "computation", "fp32", "integer", "special", "conversion", "fp64", "move"
-    count = {name: stage.instructions.get(name, zero) for name in classes}
-    on_special = count["conversion"] * work.parameters["special_conversions"]
-    # Where all share one pipe, moves between registers take it, too.
-    moves = count["move"] * work.parameters["one_pipe"]
-    requests = total(zero, stage.global_accesses, "count")
-    local = total(zero, stage.shared_accesses, "count")
-    chain = np.maximum(stage.computation_instructions - local - stage.barriers, 0.0)
-    # Where the file gives one number for all instructions, they are taken for single precision.
-    fp32 = chain if "computation" in stage.instructions else count["fp32"]
-    loads = [access for access in stage.shared_accesses if access.kind == "load"]
-    return {
-        "instructions": stage.computation_instructions + requests,
-        "fp32": fp32,
-        "integer": count["integer"] + count["conversion"] - on_special + moves,
-        "special": count["special"] + on_special,
-        "fp64": count["fp64"],
-        "accesses": requests + (1.0 - work.parameters["apart"]) * local,
-        "chain": chain,
-        "shared_loads": total(zero, loads, "count"),
-        "barriers": stage.barriers,
-        **_traffic(work, stage, zero),
-        **_waiting(work, stage, zero),
-    }
-
-
-def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
-    """Turn a workload into what a warp demands and waits, stage by stage."""
-    inputs = gathered([_stage(work, stage) for stage in work.stages])
-    device, clocks = work.parameters, work.clocks.seen_by(variant)
-    # A device need not have what the kernel does not execute.
-    has_fp64 = sum(inputs["fp64"]) > 0
-    rate = work.memory_bandwidth * work.per_device(
-        share_at, "dram_share_table", clocks.memory, device["dram_share_fraction"]
-    )
-    return inputs | {
-        "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
-        "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
-        "dram_latency": latency(device["dram_latency_cycles"], clocks.ratio, work.dram_share),
-        "core_clock": clocks.core,
-    }
-
-
 MODEL = Model(
     name="combined",
     title="throughput, latency and barriers of a queueing network of warps, with caches",
@@ -530,7 +510,7 @@ MODEL = Model(
     ),
     regimes=REGIMES,
     bodies={"corrected": body, "printed": body},
-    prepare=_prepare,
+    prepare=prepare,
     parameters=(
         parameter("issue_cycles", SYMBOLS["issue_cycles"], 1e-3, 1e5, derived.issue_slots),
         parameter("fp32_cycles", SYMBOLS["fp32_cycles"], 1e-3, 1e5, derived.fp32_cycles),
@@ -559,7 +539,12 @@ MODEL = Model(
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
+        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
+        *(parameter(f"{kind}_matrix_cycles",
+                    (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
+                    1e-6, 1e3, rule, required=False)
+          for kind, rule in MATRIX_CYCLES.items()),
         parameter("dram_share_fraction",
                   ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
                   derived.dram_read_share),
@@ -575,6 +560,7 @@ MODEL = Model(
         "CB-4": "whole rounds of blocks, the last one with fewer",
         "CB-5": "a warp has the lanes of one scheduler, with an m-th of the warps",
         "CB-6": "a scheduler's second issue slot takes independent instructions only",
+        "CB-7": "asynchronous copies overlap with the work of the same warp",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

@@ -371,7 +371,8 @@ def body(
 
 
 TYPES = {"fp32": "sp", "fp64": "dp", "special": "sf", "integer": "int", "conversion": "int",
-         "control": "int", "move": "int", "computation": "sp", "barrier": "int"}  # fmt: skip
+         "control": "int", "move": "int", "matrix": "sp", "computation": "sp",
+         "barrier": "int"}  # fmt: skip
 """Instruction classes of kernel files and the paper's instruction types."""
 
 

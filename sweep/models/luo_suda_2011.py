@@ -506,7 +506,7 @@ def class_cost(device: derived.DeviceFacts) -> derived.Value | None:
     costs = {
         "computation": base, "fp32": base, "integer": integer, "conversion": integer,
         "control": integer, "move": integer, "special": by_type.get("sf", base), "shared": shared,
-        "barrier": base,
+        "barrier": base, "matrix": base,
     }  # fmt: skip
     if "dp" in by_type:
         costs["fp64"] = by_type["dp"]

@@ -100,6 +100,8 @@ class Stage:
         class is ``computation`` where the file gives one number [1].
     barriers : array
         Dynamic barriers of a thread [1].
+    buffers : array
+        Buffers that asynchronous copies fill in turn; 0 where loads are waited for [1].
     """
 
     name: str
@@ -109,6 +111,7 @@ class Stage:
     computation_instructions: Array
     instructions: Mapping[str, Array]
     barriers: Array
+    buffers: Array
     global_accesses: tuple[GlobalAccess, ...]
     shared_accesses: tuple[SharedAccess, ...]
 
@@ -137,8 +140,8 @@ class Workload:
 
     Attributes
     ----------
-    threads_per_block, blocks : array
-        The launch [1].
+    threads_per_block, blocks, launches : array
+        The launch, and how many a call starts [1].
     lanes : array
         Threads in use in a full warp: ``min(threads_per_block, warp_size)`` [1].
     shared_memory_per_block, shared_memory_per_sm : array
@@ -149,6 +152,8 @@ class Workload:
         The same by class, without shared accesses and barriers (see :class:`Stage`) [1].
     barriers : array
         Dynamic barriers of a thread [1].
+    matrix : mapping
+        Multiply-adds of a warp's matrix instruction by type (``fp16``, ``fp8``, ...) [1].
     stages : tuple of Stage
         The kernel's code in order; one stage with all of it where the file has none.
     outer_iterations, inner_iterations : array
@@ -175,6 +180,7 @@ class Workload:
 
     threads_per_block: Array
     blocks: Array
+    launches: Array
     lanes: Array
     shared_memory_per_block: Array
     shared_memory_per_sm: Array
@@ -182,6 +188,7 @@ class Workload:
     computation_instructions: Array
     instructions: Mapping[str, Array]
     barriers: Array
+    matrix: Mapping[str, Array]
     stages: tuple[Stage, ...]
     outer_iterations: Array
     inner_iterations: Array

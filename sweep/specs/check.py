@@ -158,7 +158,7 @@ def _unknown_key(name: str, value: Any, section: Section) -> tuple[str, str]:
             where = f"[{key.section}]" if key.section else "the top of the file"
             return f"unknown key here; it belongs to {where}", ""
     names = [key.name for key in section.keys]
-    listed = "" if len(names) > 16 else f"; the keys here are {', '.join(names)}"
+    listed = "" if len(names) > 20 else f"; the keys here are {', '.join(names)}"
     hint = nearest(name, names)
     return f"unknown key{hint or listed}", suggested(hint)
 

@@ -82,6 +82,8 @@ class Access:
         if the kernel's L2 hit rate applies.
     memory : str
         ``global``, ``local``, ``texture`` or ``host``; ``shared`` or ``constant``.
+    reuse : str or None
+        ``row`` or ``column`` of an access whose L2 hit rate follows from the order of tiles.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Access:
     l1_hit_rate: Expression | None = None
     l2_hit_rate: Expression | None = None
     memory: str = "global"
+    reuse: str | None = None
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
@@ -278,7 +281,8 @@ class KernelReader:
                 self._check_pattern(checked, pattern)
                 self._check_memory(checked, pattern, memory)
             if not self.report.errors:
-                values: dict[str, Any] = {k: checked.get(k) for k in ("name", "kind", "stage")}
+                words = ("name", "kind", "stage", "reuse")
+                values: dict[str, Any] = {k: checked.get(k) for k in words}
                 own = {key.name for key in checked.section.keys if key.pattern in ("", pattern)}
                 values |= {key: value for key, value in parsed.items() if key in own}
                 result.append(Access(pattern=pattern, memory=memory, **values))

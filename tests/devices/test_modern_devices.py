@@ -30,7 +30,7 @@ DATA = Path(__file__).parents[1] / "data"
 SHEETS = list(csv.DictReader((DATA / "datasheets.csv").read_text("utf-8").splitlines()))
 DATASHEETS = [row["device"] for row in SHEETS]
 MODERN = [row["device"] for row in SHEETS if row["list"] == "printed"]
-AMD = ("mi50", "mi100", "mi210", "mi250x", "radeon_pro_w6600", "radeon_pro_w7800",
+AMD = ("mi50", "mi100", "mi210", "mi250x", "mi300x", "radeon_pro_w6600", "radeon_pro_w7800",
        "lemeire_southern_islands", "lemeire_northern_islands")  # fmt: skip
 PAPERS = (
     *("gtx_260", "gtx_285", "gt_640", "quadro_k620", "lemeire_kepler", "lemeire_fermi"),
@@ -48,7 +48,15 @@ def device(request):
 
 
 def test_all_are_shipped():
-    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980_paper", "gtx_titan_x"}
+    others = {
+        "gtx_8800",
+        "quadro_fx_5600",
+        "gt_8800",
+        "gtx_280",
+        "gtx_980_paper",
+        "gtx_titan_x",
+        "h20",
+    }
     files = {path.stem for path in specs.data_root("device").glob("*.toml")}
     assert files == {*DATASHEETS, *PAPERS, *others} <= set(specs.list_devices())
 

@@ -13,15 +13,15 @@ SM = {
     "issue_cycles": 0.25, "fp32_cycles": 0.5, "integer_cycles": 0.5, "special_cycles": 2.0,
     "fp64_cycles": 16.0, "unified": 0.0, "one_pipe": 0.0, "load_store_cycles": 2.0,
     "shared_cycles": 2.0, "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0,
-    "shared_latency": 24.0, "launch_cycles": 0.0, "schedulers": 4.0, "dram_bandwidth": 600e9,
-    "dram_latency": 480.0,
+    "shared_latency": 24.0, "launch_cycles": 0.0, "kernel_launch": 0.0, "schedulers": 4.0,
+    "dram_bandwidth": 600e9, "dram_latency": 480.0,
     "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0,
 }  # fmt: skip
 STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
     "accesses": 0.0, "wavefronts": 0.0, "l1_sectors": 0.0, "l2_sectors": 0.0, "dram_sectors": 0.0,
     "chain": 100.0, "shared_loads": 0.0, "cache_wait": 0.0, "dram_loads": 0.0, "barriers": 0.0,
-    "link_time": 0.0, "link_wait": 0.0,
+    "link_time": 0.0, "link_wait": 0.0, "matrix": 0.0, "buffers": 0.0,
 }  # fmt: skip
 LAUNCH = {"blocks": 6800.0, "active_blocks": 4.0, "active_sm": 68.0, "warps_per_block": 8.0}
 
@@ -54,6 +54,37 @@ def test_arithmetic__longest_pipeline():
     assert of(9.0, 12.0, 8.0, 1.0, special=2.0, fp64=0.5, one_pipe=1.0) == 3 + 2 + 4 + 8
     lanes = combined.single_precision(3.0, 1.0, 2.0, 1.0, 1.0 * 4.0, 3.0 * 2.0, 1.0)
     assert combined.arithmetic(9.0 * 0.25, lanes, 2.0, 4.0, 6.0) == 3 + 2 + 4 + 6
+
+
+def test_slots__matrix_units_beside_issue():
+    assert combined.slots(100.0, 30.0) == 100
+    assert combined.slots(100.0, 400.0) == 400
+
+
+def test_cb7__copies_beside_work():
+    """A block of 8 warps: 64 cycles of matrix units each, copies of 40 sectors from L2."""
+    stage = {"matrix": 64.0, "l2_sectors": 40.0, "cache_wait": 600.0, "chain": 0.0,
+             "instructions": 1.0, "fp32": 0.0, "barriers": 1.0}  # fmt: skip
+    one = {"active_blocks": 1.0, "blocks": 68.0}
+    last = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}
+
+    def cycles(buffers, **changes):
+        return run({**stage, "buffers": buffers}, last, **(one | changes))["cycles"]
+
+    wait, work, copy = 24.0, 8 * 64.0, 8 * 40.0
+    queued = 8 * (64 * 8 / 8)
+    assert queued == work
+    first = run(last, **one)["cycles"]  # what follows the barrier
+    # One buffer is filled and worked on in turn; two hide the copy behind the work.
+    assert cycles(1.0) == pytest.approx(work + wait + 600 + copy + first, rel=1e-3)
+    assert cycles(2.0) == pytest.approx(max(work + wait, (work + wait + 600 + copy) / 2) + first,
+                                        rel=1e-3)  # fmt: skip
+    assert cycles(4.0) == pytest.approx(work + wait + first, rel=1e-3)
+    # All warps' copies bound the time, however many buffers there are.
+    assert cycles(64.0, l2_cycles=3.0) == pytest.approx(3 * copy + first, rel=1e-3)
+    # Of a last round that is not full, DRAM and L2 serve the blocks that are left.
+    half = cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=102.0)
+    assert half < cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=136.0) * 0.8
 
 
 def test_load_store__addresses_or_data():

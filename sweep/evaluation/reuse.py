@@ -1,0 +1,69 @@
+"""Hit rates of L2 of a product's factors over a box: :mod:`sweep.hardware.tile_order`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sweep.evaluation.counts import Evaluator
+from sweep.evaluation.device_names import device_values
+from sweep.hardware.tile_order import fetches, hit_rates
+from sweep.models.workload import Array
+from sweep.specs import Device, Kernel
+
+ORDER = ("rows", "columns", "group", "row_bytes", "column_bytes")
+
+
+def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, tuple[Array, Array]]:
+    """Return the hit rates of the accesses that read a row's or a column's factor.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a table ``[tile_order]``, or without.
+    evaluate : Evaluator
+        Of the box.
+    at_once : array
+        Blocks that the device runs at once [1].
+
+    Returns
+    -------
+    dict
+        By ``"row"`` and ``"column"`` the hit rate of L2, and that with a memory-side cache; empty
+        without accesses that ask for it.
+    """
+    if not any(access.reuse for access in kernel.global_accesses):
+        return {}
+    order = [evaluate(kernel.expressions.get(f"tile_order.{key}"), default=1.0) for key in ORDER]
+    parts = evaluate.steps(_partitions, evaluate.devices, evaluate.ndim)
+    found = [
+        evaluate.steps(_hits, *order, at_once, caches.values["l2_bytes"], parts)
+        for caches in (evaluate, evaluate.beyond)
+    ]
+    return {
+        factor: (found[0][i], evaluate.steps(np.maximum, found[0][i], found[1][i]))
+        for i, factor in enumerate(("row", "column"))
+    }
+
+
+# Steps of an evaluation
+
+
+def _partitions(devices: tuple[Device, ...], ndim: int) -> Any:
+    """Return the parts of each device's L2, each of which keeps what all multiprocessors read."""
+    return np.nan_to_num(device_values(devices, "chip.l2_partitions", ndim), nan=1.0)
+
+
+def _hits(
+    rows: Array, columns: Array, group: Array, row_bytes: Array, column_bytes: Array,
+    at_once: Array, capacity: Array, partitions: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    strips = rows, columns, group, row_bytes, column_bytes
+    return hit_rates(rows, columns, *fetches(*strips, at_once, capacity / partitions))
+
+
+def blocks_at_once(fitting: Array, n_sm: Array) -> Array:
+    """Return the blocks that run at once on all multiprocessors, at least one on each."""
+    at_once: Array = np.maximum(fitting, 1.0) * n_sm
+    return at_once

@@ -1,0 +1,30 @@
+"""Derived device parameters of matrix units (tensor cores, matrix cores), and of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sweep.hardware.derived import DeviceFacts, Rule
+
+
+def _matrix_rule(kind: str) -> Rule:
+    """Return the rule for a multiply-add of a type by matrix units."""
+
+    def cycles(device: DeviceFacts) -> float | None:
+        measured = ("microbenchmark.tensor_fp16_fma_per",) if kind == "fp16" else ()
+        rate = device.number(*measured, f"matrix.{kind}_multiply_adds")
+        return 1.0 / rate if rate else None
+
+    cycles.__doc__ = f"One over the {kind} multiply-adds of matrix units in a cycle of an SM."
+    return cycles
+
+
+MATRIX_CYCLES: Mapping[str, Rule] = {
+    kind: _matrix_rule(kind) for kind in ("fp16", "tf32", "fp8", "int8", "fp64")
+}
+"""Cycles of a multiply-add by matrix units, by type; a device lacks what no number is stated of."""
+
+
+def kernel_launch(device: DeviceFacts) -> float | None:
+    """Overhead of a kernel's launch by micro-benchmark, else 2.5 us, of the usual 2 to 3."""
+    return (device.number("microbenchmark.kernel_launch") or 2.5e-6) * 1e6

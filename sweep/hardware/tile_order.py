@@ -1,0 +1,87 @@
+"""What L2 keeps of a product's factors, by the order in which blocks compute its tiles.
+
+A block computes one tile of a product. It reads a strip of the first factor, which all blocks of
+its row of tiles read, and a strip of the second, which all blocks of its column read. Blocks start
+in their order, and those that run at once advance through their strips side by side: a strip that
+several of them read comes from DRAM once for all. What a later wave of blocks reads again still
+lies in L2 if no more than L2 holds was read in between (the reuse distance of a cache that replaces
+what was least recently used: R. Mattson et al., "Evaluation techniques for storage hierarchies",
+IBM Systems Journal 9, 1970).
+
+The order is that of grouped rows: the blocks pass a column of a group of rows, then the group's
+next column, and group by group. A group of one row is row-major order; a group of all rows
+column-major. Triton's tutorial on matrix products calls the rows of a group ``GROUP_SIZE_M``.
+`tests/hardware/test_tile_order.py` has the same from a simulated cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def kept(distance: Array, capacity: Array) -> Array:
+    """Return the share of a strip that is still in a cache after ``distance`` bytes were read [1].
+
+    Half of it at the capacity, all at 10 % less and nothing at 10 % more: blocks are not quite in
+    step, so that a cache does not lose all at once.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.clip(5.5 - 5.0 * distance / capacity, 0.0, 1.0)
+    return np.where(capacity > 0, share, 0.0)
+
+
+def fetches(
+    rows: Array,
+    columns: Array,
+    group: Array,
+    row_bytes: Array,
+    column_bytes: Array,
+    at_once: Array,
+    capacity: Array,
+) -> tuple[Array, Array]:
+    """Return how often a row's strip and a column's come from DRAM, each at least once.
+
+    Parameters
+    ----------
+    rows, columns : array
+        Tiles of the product along both sides [1].
+    group : array
+        Rows of a group [1].
+    row_bytes, column_bytes : array
+        What a block reads of its row's and its column's factor [B].
+    at_once : array
+        Blocks that run at once [1].
+    capacity : array
+        What the cache holds [B].
+
+    Returns
+    -------
+    tuple of array
+        Mean fetches of a row's strip and of a column's [1].
+    """
+    rows, columns = np.maximum(rows, 1.0), np.maximum(columns, 1.0)
+    group = np.clip(group, 1.0, rows)
+    at_once = np.clip(at_once, 1.0, rows * columns)
+    # A wave covers some columns of a group, or part of one, or more than one group.
+    wide = np.clip(at_once / group, 1.0, columns)
+    high = np.where(at_once > group * columns, at_once / columns, np.minimum(group, at_once))
+    wave = high * row_bytes + wide * column_bytes
+    passed = np.maximum(group, high)
+    # The next wave of the group reads its rows again, unless all columns are under way.
+    column_to_column = np.maximum(wave, passed * row_bytes + wide * column_bytes)
+    of_row = 1.0 + (1.0 - kept(column_to_column, capacity)) * (columns / wide - 1.0)
+    # Several waves of a tall group share a column; the next group reads all columns again.
+    within = 1.0 + (1.0 - kept(wave, capacity)) * (np.maximum(group / high, 1.0) - 1.0)
+    group_to_group = passed * row_bytes + columns * column_bytes
+    of_column = within * (1.0 + (1.0 - kept(group_to_group, capacity)) * (rows / passed - 1.0))
+    return of_row, of_column
+
+
+def hit_rates(rows: Array, columns: Array, of_row: Array, of_column: Array) -> tuple[Array, Array]:
+    """Return the hit rates of reads of a row's factor and a column's, by the fetches of a strip."""
+    first = 1.0 - of_row / np.maximum(columns, 1.0)
+    return np.maximum(first, 0.0), np.maximum(1.0 - of_column / np.maximum(rows, 1.0), 0.0)

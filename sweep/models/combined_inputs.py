@@ -1,0 +1,114 @@
+"""What a warp demands and waits, from a workload: the inputs of :mod:`sweep.models.combined`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sweep.hardware.clocks import bandwidth, latency, share_at
+from sweep.models.workload import Array, Stage, Workload, demand_beside_dram, gathered, total
+
+SECTOR_BYTES = 32.0
+
+
+def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return what a warp demands of memories. Of two side by side the faster takes no time."""
+    device, passes = work.parameters, total(zero, stage.shared_accesses, "count", "wavefronts")
+    l1 = l2 = dram = zero
+    for access in stage.global_accesses:
+        moved = access.count * access.moved_bytes / SECTOR_BYTES
+        beyond = moved * access.passed_on
+        # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
+        passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
+        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.cached_hit_rate)
+    used, _ = demand_beside_dram(work, zero, stage.global_accesses)
+    apart, in_l1 = device["apart"] > 0, l1 * device["l1_cycles"] > passes * device["shared_cycles"]
+    return {"wavefronts": np.where(apart & in_l1, 0.0, passes), "l2_sectors": l2,
+            "l1_sectors": np.where(apart & ~in_l1, 0.0, l1), "dram_sectors": dram,
+            "link_time": used}  # fmt: skip
+
+
+def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
+    """Return what a warp waits for its loads: cycles of caches, seconds of the link, DRAM's number.
+
+    A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
+    for, at least one in all.
+    """
+    device = work.parameters
+    loads = cached = missed = zero
+    for access in stage.global_accesses:
+        if access.kind == "load":
+            beyond = access.count * (1.0 - access.l1_hit_rate)
+            loads = loads + access.count
+            cached = cached + (access.count - beyond) * device["l1_latency_cycles"]
+            cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
+            missed = missed + beyond * (1.0 - access.cached_hit_rate)
+    _, beside = demand_beside_dram(work, zero, stage.global_accesses)
+    least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
+    # Copies of an execution are under way together: it waits for one of them.
+    copied = stage.executions / np.where(loads > 0, loads, 1.0)
+    share = np.maximum(1.0 / work.memory_parallelism, least)
+    share = np.where(stage.buffers > 0, np.minimum(copied, 1.0), share)
+    return {
+        "cache_wait": np.where(loads > 0, cached, 0.0) * share,
+        "dram_loads": missed * share,
+        "link_wait": beside * share,
+    }
+
+
+def _matrix_cycles(work: Workload, count: Array) -> Array:
+    """Return the cycles of an SM's matrix units for an instruction; NaN of a type they lack."""
+    cycles = np.zeros_like(work.n_sm)
+    for kind, multiply_adds in work.matrix.items():
+        # A device need not have what the kernel does not execute.
+        each = np.where(multiply_adds * count > 0, work.parameters[f"{kind}_matrix_cycles"], 0.0)
+        cycles = cycles + multiply_adds * each
+    return cycles
+
+
+def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
+    """Return one stage's part of the inputs."""
+    zero = np.zeros_like(work.n_sm)
+    classes = "computation", "fp32", "integer", "special", "conversion", "fp64", "move", "matrix"
+    count = {name: stage.instructions.get(name, zero) for name in classes}
+    on_special = count["conversion"] * work.parameters["special_conversions"]
+    # Where all share one pipe, moves between registers take it, too.
+    moves = count["move"] * work.parameters["one_pipe"]
+    requests = total(zero, stage.global_accesses, "count")
+    local = total(zero, stage.shared_accesses, "count")
+    chain = np.maximum(stage.computation_instructions - local - stage.barriers, 0.0)
+    # Where the file gives one number for all instructions, they are taken for single precision.
+    fp32 = chain if "computation" in stage.instructions else count["fp32"]
+    loads = [access for access in stage.shared_accesses if access.kind == "load"]
+    return {
+        "instructions": stage.computation_instructions + requests,
+        "fp32": fp32,
+        "integer": count["integer"] + count["conversion"] - on_special + moves,
+        "special": count["special"] + on_special,
+        "fp64": count["fp64"],
+        "accesses": requests + (1.0 - work.parameters["apart"]) * local,
+        "chain": chain,
+        "shared_loads": total(zero, loads, "count"),
+        "barriers": stage.barriers,
+        "matrix": count["matrix"] * _matrix_cycles(work, count["matrix"]),
+        "buffers": stage.buffers,
+        **_traffic(work, stage, zero),
+        **_waiting(work, stage, zero),
+    }
+
+
+def prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
+    """Turn a workload into what a warp demands and waits, stage by stage."""
+    inputs = gathered([_stage(work, stage) for stage in work.stages])
+    device, clocks = work.parameters, work.clocks.seen_by(variant)
+    # A device need not have what the kernel does not execute.
+    has_fp64 = sum(inputs["fp64"]) > 0
+    rate = work.memory_bandwidth * work.per_device(
+        share_at, "dram_share_table", clocks.memory, device["dram_share_fraction"]
+    )
+    return inputs | {
+        "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
+        "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
+        "dram_latency": latency(device["dram_latency_cycles"], clocks.ratio, work.dram_share),
+        "kernel_launch": device["kernel_launch_us"] * 1e-6 * work.launches,
+        "core_clock": clocks.core,
+    }
