@@ -346,12 +346,15 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
 def _quantities(rows: Sequence[tuple[str, int, Mapping[str, float]]]) -> list[str]:
     """Return the columns: those that all rows of one compiler have, in their usual order.
 
-    Instructions are counted for all variants or for none.
+    Instructions are counted for all variants or for none; without any on matrix units they have no
+    column.
     """
     found: set[str] = set()
     for is_amd in (False, True):
         own = [row for where, _, row in rows if where.startswith(amdgpu.PREFIX) == is_amd]
         found.update(name for name in QUANTITIES if own and all(name in row for row in own))
+    if not any(row.get("matrix") for _, _, row in rows):
+        found.discard("matrix")
     return [name for name in QUANTITIES if name in found]
 
 

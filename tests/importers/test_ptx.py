@@ -138,7 +138,7 @@ def test_compiled_kernels__are_counted_right(case):
 def test_stages__are_memory_tasks_in_the_loops_of_the_text():
     _, file = written("vector_add", "vector_add")
     # Loads are one memory task, the store another; ret belongs to the last.
-    assert [len(stage.expressions) for stage in file.stages] == [5, 6]
+    assert [len(stage.expressions) for stage in file.stages] == [6, 7]
     assert file.name == "vector_add" and file.parameters["block_size"][0] == 32
     _, file = written("fixed_loop", "nested_loops")
     outer, inner = "$L__BB1_1", "$L__BB1_2"

@@ -126,7 +126,7 @@ def test_a_scale_alone_leaves_hit_rates_as_they_are(folder):
     measured = read_measured(["rounds.csv"], device="rtx_3080")
     found = calibrate_kernel(Planned.of(plan), plan, measured, 6)
     assert found.shifts == {}
-    assert found.scale == pytest.approx(2.5, rel=0.03)  # a launch takes time besides
+    assert found.scale == pytest.approx(2.5, rel=0.04)  # launches take time besides
     np.testing.assert_allclose(found.ranks, 1.0, rtol=0.01)
     assert found.kernel.text.count("calibrated_scale *") == 4
 
