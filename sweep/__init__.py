@@ -39,7 +39,7 @@ _MODULES = {
         "Answer", "changed_configurations", "compare_models", "compare_results", "validate",
     ),
     "sweep.report": ("write_report",),
-    "sweep.runs": ("best", "histogram", "pareto", "summary", "top"),
+    "sweep.runs": ("best", "choices", "histogram", "pareto", "summary", "top"),
     "sweep.runs.extending": ("extend",),
     "sweep.runs.running": ("repair", "rerun", "run", "verify"),
     "sweep.space": ("Plan", "list_plans", "load_plan"),

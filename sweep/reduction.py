@@ -166,6 +166,9 @@ class Reducible(Protocol):
     def reduce(self, reduction: Reduction) -> Iterable[Kept] | None:
         """Return parts that contain everything to keep, or None where results have to be read."""
 
+    def expect(self, kernel: str, names: Sequence[str]) -> None:
+        """Say which of a kernel's variables will be read, block by block."""
+
 
 class Collected:
     """Parts of an answer, merged as they come, from one kernel after another.

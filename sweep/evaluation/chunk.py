@@ -228,9 +228,13 @@ def evaluate_points(
     zeros = np.zeros(size, np.int64)
     places = np.stack([points.get(name, zeros) for name in space.clocked.names])
     found = {v.name: np.empty((*_models(plan, v), size), v.dtype) for v in wanted}
-    for chosen, box in _sharing_tables(space, places):
-        tables = tables_of(space, box)
-        index = places[:, chosen] - np.array(box.start)[:, np.newaxis]
+    for chosen, part, index in _sharing_tables(space, places):
+        # Tables of a small grid, and of a list, cover the whole.
+        tables = (
+            tables_of(space, space.clocked.whole)
+            if part is space
+            else Tables(part, part.clocked.whole)
+        )
         line = Box((0,) * len(index), (*(1,) * (len(index) - 1), len(chosen)))
         pick = partial(_at, index=tuple(index), shape=line.shape)
         arrays = {n: np.empty((*a.shape[:-1], *line.shape), a.dtype) for n, a in found.items()}
@@ -243,16 +247,28 @@ def evaluate_points(
     return found
 
 
-def _sharing_tables(space: KernelSpace, places: Array) -> Iterator[tuple[Array, Box]]:
-    """Yield the numbers of points that share tables, and the box that the tables cover."""
+def _sharing_tables(
+    space: KernelSpace, places: Array
+) -> Iterator[tuple[Array, KernelSpace, Array]]:
+    """Yield the numbers of points that share tables, a space of them, and their places in it.
+
+    A small grid has its own tables. Of a large one the launches of each device become a list.
+    """
     if is_small(space):
-        yield np.arange(places.shape[1]), space.clocked.whole
+        yield np.arange(places.shape[1]), space, places
         return
-    launches, inverse = np.unique(places[:-2], axis=1, return_inverse=True)
-    clocks = space.clocked.shape[-2:]
-    for number, launch in enumerate(launches.T.tolist()):
-        box = Box((*launch, 0, 0), (*(i + 1 for i in launch), *clocks))
-        yield np.flatnonzero(inverse.ravel() == number), box
+    shape = space.clocked.shape
+    launch = np.ravel_multi_index(tuple(places[:-2]), shape[:-2])  # the device comes first
+    launches, inverse = np.unique(launch, return_inverse=True)
+    listed = np.stack(np.unravel_index(launches, shape[:-2]))
+    ends = np.searchsorted(listed[0], np.arange(shape[0] + 1))
+    for device in range(shape[0]):
+        for start in range(ends[device], ends[device + 1], limits.LISTED):
+            stop = min(start + limits.LISTED, ends[device + 1])
+            part = space.restricted({"device": [device]}).listed(listed[1:, start:stop])
+            chosen = np.flatnonzero((inverse >= start) & (inverse < stop))
+            zeros = np.zeros(len(chosen), np.int64)
+            yield chosen, part, np.stack([zeros, inverse[chosen] - start, *places[-2:, chosen]])
 
 
 def _at(table: Array, index: tuple[Array, ...], shape: tuple[int, ...]) -> Array:

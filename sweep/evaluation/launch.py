@@ -112,7 +112,9 @@ def build_launch(
     reused = reuse_of(kernel, evaluate, steps(blocks_at_once, per_block.fitting, n_sm))
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
+    matrix_parallel = number("parallelism.matrix", 1e6)
     evaluate.note(parallel < 1.0)
+    evaluate.note(matrix_parallel < 1.0)
     evaluate.note(in_flight < 0.01)
     outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
     instructions: dict[str, Array] = {}
@@ -141,6 +143,7 @@ def build_launch(
         l2_hit_rate=l2_hits[0],
         instruction_parallelism=parallel,
         memory_parallelism=in_flight,
+        matrix_parallelism=matrix_parallel,
         global_accesses=accesses,
         shared_accesses=shared,
         warp_size=warp,

@@ -33,6 +33,10 @@ FEW_LAUNCHES, MOST_BOXES = 1000, 64
 """Launches that are looked at first for one that is valid, and how many boxes before giving up."""
 # A thousand launches take 24 ms; the number of boxes bounds the wait to seconds (not measured).
 
+LISTED = 1 << 14
+"""Single launches whose tables are made together."""
+# Of 32,768 best configurations of a product a table each took minutes, lists of them a second.
+
 PIECE = 1 << 24
 """Configurations of a piece of a question over clocks."""
 # A piece takes 50 ms, so that threads end together; a quarter as large, the total is the same.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import getitem
@@ -78,7 +78,16 @@ class Planned:
     @cached_property
     def results(self) -> Any:
         """The results as a tree whose variables are evaluated as they are read."""
-        return open_plan(self.space)
+        return _opened(self.space, self._readers)
+
+    @cached_property
+    def _readers(self) -> dict[str, _Reader]:
+        return _readers_of(self.space)
+
+    def expect(self, kernel: str, names: Sequence[str]) -> None:
+        """Say which variables will be read of each block: no others are evaluated with them."""
+        reader = self._readers[kernel]
+        reader.expected = tuple(v for v in reader.wanted if v.name in names)
 
     def reduce(self, reduction: Reduction) -> list[Kept] | None:
         """Reduce one kernel's grid in compiled passes; None where they cannot answer."""
@@ -121,14 +130,24 @@ def open_plan(plan: Plan | Space | str | os.PathLike[str]) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong. A read of more than 16 GiB raises PlanError.
     """
-    if not isinstance(plan, Plan | Space):
-        plan = load_plan(plan)
+    space = (
+        plan
+        if isinstance(plan, Space)
+        else resolve(plan if isinstance(plan, Plan) else load_plan(plan))
+    )
+    return _opened(space, _readers_of(space))
 
-    def dataset(space: KernelSpace, plan: Plan) -> xr.Dataset:
-        reader = _Reader(space, plan)
-        return _labelled(space, plan, lambda v: indexing.LazilyIndexedArray(_Lazy(reader, v)))
 
-    return _tree(plan, dataset)
+def _readers_of(space: Space) -> dict[str, _Reader]:
+    return {own.kernel.key: _Reader(own, space.plan) for own in space.kernels}
+
+
+def _opened(space: Space, readers: Mapping[str, _Reader]) -> xr.DataTree:
+    def dataset(own: KernelSpace, plan: Plan) -> xr.Dataset:
+        reader = readers[own.kernel.key]
+        return _labelled(own, plan, lambda v: indexing.LazilyIndexedArray(_Lazy(reader, v)))
+
+    return _tree(space, dataset)
 
 
 def evaluate(plan: Plan | Space) -> xr.DataTree:
@@ -275,6 +294,7 @@ class _Reader:
 
     def __init__(self, space: KernelSpace, plan: Plan) -> None:
         self.space, self.plan, self.wanted = space, plan, variables(space, plan)
+        self.expected: tuple[Variable, ...] = ()
         grid = space.grid
         self.sizes = {"model": len(plan.models), **dict(zip(grid.names, grid.shape, strict=True))}
         self._kept = threading.local()
@@ -298,24 +318,29 @@ class _Reader:
         names = self.space.grid.names
         full = {name: np.asarray(indices.get(name, zeros), np.int64) for name in names}
         kept: dict[Any, dict[str, Array]] = self._kept.__dict__.setdefault("results", {})
-        key = (how, *(index.tobytes() for index in full.values()))
+        of_block = how == "product" and variable in self.expected
+        wanted = self.expected if of_block else self.wanted
+        names = tuple(v.name for v in wanted)
+        key = (how, names, *(index.tobytes() for index in full.values()))
         if key not in kept:
             self._check(absent if how == "points" else math.prod(map(len, full.values())))
             if len(kept) >= KEPT_READS:
                 kept.pop(next(iter(kept)))
             if how == "points":
-                kept[key] = evaluate_points(self.space, self.plan, full, self.wanted)
+                kept[key] = evaluate_points(self.space, self.plan, full, wanted)
             else:
-                kept[key] = self._at_product(full)
+                kept[key] = self._at_product(full, wanted)
         return kept[key][variable.name]
 
-    def _at_product(self, indices: Mapping[str, Array]) -> dict[str, Array]:
+    def _at_product(
+        self, indices: Mapping[str, Array], wanted: Sequence[Variable]
+    ) -> dict[str, Array]:
         if all((np.diff(index) == 1).all() for index in indices.values()):
             ranges = ((int(index[0]), int(index[-1]) + 1) for index in indices.values())
             box = Box(*zip(*ranges, strict=True))
-            return evaluate_box(self.space, self.plan, box, self.wanted)
+            return evaluate_box(self.space, self.plan, box, wanted)
         part = self.space.restricted(indices)
-        return evaluate_box(part, self.plan, part.grid.whole, self.wanted)
+        return evaluate_box(part, self.plan, part.grid.whole, wanted)
 
     def _check(self, points: int) -> None:
         size = points * sum(v.dtype.itemsize for v in self.wanted) * len(self.plan.models)

@@ -12,7 +12,9 @@ from sweep.hardware.tile_order import fetches, hit_rates
 from sweep.models.workload import Array
 from sweep.specs import Device, Kernel
 
-ORDER = ("rows", "columns", "group", "row_bytes", "column_bytes")
+ORDER = (
+    "rows", "columns", "group", "row_bytes", "column_bytes", "row_share", "column_share",
+)  # fmt: skip
 
 
 def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, tuple[Array, Array]]:
@@ -57,10 +59,11 @@ def _partitions(devices: tuple[Device, ...], ndim: int) -> Any:
 
 def _hits(
     rows: Array, columns: Array, group: Array, row_bytes: Array, column_bytes: Array,
-    at_once: Array, capacity: Array, partitions: Array,
+    row_share: Array, column_share: Array, at_once: Array, capacity: Array, partitions: Array,
 ) -> tuple[Array, Array]:  # fmt: skip
     strips = rows, columns, group, row_bytes, column_bytes
-    return hit_rates(rows, columns, *fetches(*strips, at_once, capacity / partitions))
+    found = fetches(*strips, at_once, capacity / partitions)
+    return hit_rates(rows, columns, row_share, column_share, *found)
 
 
 def blocks_at_once(fitting: Array, n_sm: Array) -> Array:

@@ -215,6 +215,8 @@ def _global_access(
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.l2_hits(access.l2_hit_rate)
     l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
+    if access.reuse:
+        l2_hits = tuple(steps(_of_the_others, hits, l1_hits) for hits in l2_hits)  # type: ignore[assignment]
     may_keep, given = cached(access, evaluate), l1_hits
     l1_hits, l2_hit_rate = steps(kept, given, l2_hits[0], may_keep, l2_bytes)
     _, cached_hit_rate = steps(kept, given, l2_hits[1], may_keep, l2_bytes)
@@ -244,6 +246,17 @@ def _global_access(
         memory=access.memory,
         **link,
     )
+
+
+def _of_the_others(hit_rate: Array, l1_hit_rate: Array) -> Array:
+    """Return L2's hit rate of what L1, or a block beside, does not serve, from that of all reads.
+
+    DRAM serves the same number of them: the first ones.
+    """
+    if not l1_hit_rate.any():
+        return hit_rate
+    others = np.maximum(1.0 - l1_hit_rate, 1e-12)
+    return np.maximum(1.0 - (1.0 - hit_rate) / others, 0.0)
 
 
 def _beyond(part: Array, hit_rate: Array) -> Array:

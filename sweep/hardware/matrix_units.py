@@ -25,6 +25,12 @@ MATRIX_CYCLES: Mapping[str, Rule] = {
 """Cycles of a multiply-add by matrix units, by type; a device lacks what no number is stated of."""
 
 
+def matrix_latency(device: DeviceFacts) -> float | None:
+    """Latency of a dependent matrix instruction by micro-benchmark, else 32 cycles, as on Ada."""
+    # Of mma.m16n8k16 in fp16: S. Patters, https://www.spatters.ca/mma-matmul
+    return device.number("microbenchmark.matrix_latency") or 32.0
+
+
 def kernel_launch(device: DeviceFacts) -> float | None:
     """Overhead of a kernel's launch by micro-benchmark, else 2.5 us, of the usual 2 to 3."""
     return (device.number("microbenchmark.kernel_launch") or 2.5e-6) * 1e6

@@ -81,7 +81,14 @@ def fetches(
     return of_row, of_column
 
 
-def hit_rates(rows: Array, columns: Array, of_row: Array, of_column: Array) -> tuple[Array, Array]:
-    """Return the hit rates of reads of a row's factor and a column's, by the fetches of a strip."""
-    first = 1.0 - of_row / np.maximum(columns, 1.0)
-    return np.maximum(first, 0.0), np.maximum(1.0 - of_column / np.maximum(rows, 1.0), 0.0)
+def hit_rates(
+    rows: Array, columns: Array, row_share: Array, column_share: Array,
+    of_row: Array, of_column: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the hit rates of reads of a row's factor and a column's, by the fetches of a strip.
+
+    Of a strip only the share that lies in the matrix comes from DRAM.
+    """
+    first = 1.0 - of_row * (row_share / np.maximum(columns, 1.0))
+    second = 1.0 - of_column * (column_share / np.maximum(rows, 1.0))
+    return np.maximum(first, 0.0), np.maximum(second, 0.0)

@@ -50,7 +50,7 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
-from sweep.hardware.matrix_units import MATRIX_CYCLES, kernel_launch
+from sweep.hardware.matrix_units import MATRIX_CYCLES, kernel_launch, matrix_latency
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.combined_inputs import SECTOR_BYTES, prepare
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
@@ -97,6 +97,9 @@ INPUTS = (
     Input("matrix", "D_matrix", "cycle", "demand of a warp on matrix units",
           "kernel matrix instructions and their multiply-adds, by the device's rate",
           tuple(f"{kind}_matrix_cycles" for kind in MATRIX_CYCLES), sequence=True),
+    Input("matrix_chain", "C_matrix", "cycle", "chain of a warp's matrix instructions",
+          "kernel matrix instructions over those that do not depend on one another, by the"
+          " device's latency", ("matrix_latency_cycles",), sequence=True),
     counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
@@ -225,10 +228,16 @@ def longest(arithmetic, load_store, through_l2, through_dram):
 # --- What a warp waits ----------------------------------------------------------------------------
 
 
+@_equation("6c", "C", "cycle", "chain of dependent instructions of a warp")
+def dependent(chain, alu_latency, share, matrix_chain):
+    """Longer of the chains of arithmetic and of matrix instructions, each at its latency."""
+    return max(chain * alu_latency * share, matrix_chain)
+
+
 @_equation("6a", "Z_A", "cycle", "what a warp waits for its arithmetic")
-def arithmetic_wait(chain, alu_latency, share, schedulers, arithmetic):
+def arithmetic_wait(dependent, schedulers, arithmetic):
     """Latency of arithmetic results, of which the time on the lanes is a part (CB-5)."""
-    return max(chain * alu_latency * share - schedulers * arithmetic, 0.0)
+    return max(dependent - schedulers * arithmetic, 0.0)
 
 
 @_equation("6b", "Z_M", "cycle", "what a warp alone would wait for loads")
@@ -237,10 +246,10 @@ def load_wait(cache_wait, dram_loads, dram_latency, link_wait, core_clock):
     return cache_wait + dram_loads * dram_latency + link_wait * core_clock
 
 
-@_equation("6", "Z", "cycle", "what a warp alone would wait, loads and copies aside")
-def wait(arithmetic_wait, shared_loads, barriers, shared_latency, share):
+@_equation("6", "Z", "cycle", "what a warp alone would wait for shared memory and barriers")
+def wait(shared_loads, barriers, shared_latency, share):
     """Latency of the results that a warp needs, one after the other; barriers are as far away."""
-    return arithmetic_wait + shared_loads * shared_latency * share + barriers * shared_latency
+    return shared_loads * shared_latency * share + barriers * shared_latency
 
 
 # --- Many warps: docs/models/combined_network.md derives this -------------------------------------
@@ -306,12 +315,13 @@ def round_cycles(warps, schedulers, alone, first, second, third, load_store, l2,
 
 
 @_equation("14a", "T_work", "cycle", "time of a block alone without its copies")
-def work_alone(arithmetic, load_store, wait, schedulers, warps_per_block):
+def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_block):
     """All warps of a block work on what copies brought, between two barriers; then they wait.
 
-    Loads from shared memory go on beside matrix instructions.
+    Loads from shared memory go on beside matrix instructions, and warps beside a warp's own chain.
     """
-    return max(max(schedulers, warps_per_block) * arithmetic, warps_per_block * load_store) + wait
+    work = max(max(schedulers, warps_per_block) * arithmetic, warps_per_block * load_store)
+    return max(work, dependent) + wait
 
 
 @_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
@@ -387,7 +397,8 @@ def is_latency_bound(warps, longest, alone):
 def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
-    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, buffers, issue_cycles,
+    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, buffers,
+    issue_cycles,
     fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified, one_pipe,
     load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency,
     launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth, dram_latency,
@@ -419,16 +430,17 @@ def body(
         c_k = l2_sectors[k] * l2_cycles
         h_k = through_dram(dram_sectors[k], t_dram, link_time[k], active_sm, core_clock)
         a_k = arithmetic(i_k, f_k, n_k, u_k, x_k)
-        z_k = arithmetic_wait(chain[k], alu_latency, share, schedulers, a_k)
-        z_k = wait(z_k, shared_loads[k], barriers[k], shared_latency, share)
+        d_k = dependent(chain[k], alu_latency, share, matrix_chain[k])
+        z_k = wait(shared_loads[k], barriers[k], shared_latency, share)
+        y_k = arithmetic_wait(d_k, schedulers, a_k) + z_k
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
-        one_k = own_k = alone(a_k, s_k, memory(c_k, h_k), z_k + m_k, schedulers)
+        one_k = own_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
-            own_k = work_alone(a_k, s_k, z_k, schedulers, W)
+            own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W)
             one_k = turn(own_k, m_k, W, memory(c_k, h_k))
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
-        all_z, all_one, all_own = all_z + z_k + m_k, all_one + one_k, all_own + own_k
+        all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
         all_shared += wavefronts[k] * shared_cycles
         all_l1 += l1_sectors[k] * l1_cycles
         executed += instructions[k]
@@ -538,6 +550,9 @@ MODEL = Model(
         parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
+        parameter("matrix_latency_cycles",
+                  ("L_matrix", "cycle", "latency of a dependent matrix instruction"), 0.1, 1e5,
+                  matrix_latency),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
         parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),

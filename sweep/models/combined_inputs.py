@@ -19,7 +19,7 @@ def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         beyond = moved * access.passed_on
         # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
-        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * (1.0 - access.cached_hit_rate)
+        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * access.missed_rate
     used, _ = demand_beside_dram(work, zero, stage.global_accesses)
     apart, in_l1 = device["apart"] > 0, l1 * device["l1_cycles"] > passes * device["shared_cycles"]
     return {"wavefronts": np.where(apart & in_l1, 0.0, passes), "l2_sectors": l2,
@@ -33,26 +33,25 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
     A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
     for, at least one in all.
     """
-    device = work.parameters
-    loads = cached = missed = zero
-    for access in stage.global_accesses:
-        if access.kind == "load":
-            beyond = access.count * (1.0 - access.l1_hit_rate)
-            loads = loads + access.count
-            cached = cached + (access.count - beyond) * device["l1_latency_cycles"]
-            cached = cached + beyond * access.l2_hit_rate * device["l2_latency_cycles"]
-            missed = missed + beyond * (1.0 - access.cached_hit_rate)
+    accesses = [access for access in stage.global_accesses if access.kind == "load"]
+    loads = total(zero, accesses, "count")
     _, beside = demand_beside_dram(work, zero, stage.global_accesses)
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
     # Copies of an execution are under way together: it waits for one of them.
     copied = stage.executions / np.where(loads > 0, loads, 1.0)
     share = np.maximum(1.0 / work.memory_parallelism, least)
     share = np.where(stage.buffers > 0, np.minimum(copied, 1.0), share)
-    return {
-        "cache_wait": np.where(loads > 0, cached, 0.0) * share,
-        "dram_loads": missed * share,
-        "link_wait": beside * share,
-    }
+    # A device need not have what the kernel does not execute.
+    near, far = (
+        np.where(loads > 0, work.parameters[f"{level}_latency_cycles"], 0.0) * share
+        for level in ("l1", "l2")
+    )
+    cached = missed = zero
+    for access in accesses:  # what hit rates multiply is small: they may differ for each problem
+        beyond = access.count * (1.0 - access.l1_hit_rate)
+        cached = cached + (access.count - beyond) * near + (beyond * far) * access.l2_hit_rate
+        missed = missed + (beyond * share) * access.missed_rate
+    return {"cache_wait": cached, "dram_loads": missed, "link_wait": beside * share}
 
 
 def _matrix_cycles(work: Workload, count: Array) -> Array:
@@ -90,6 +89,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
         "matrix": count["matrix"] * _matrix_cycles(work, count["matrix"]),
+        "matrix_chain": (count["matrix"] / work.matrix_parallelism)
+        * work.parameters["matrix_latency_cycles"],
         "buffers": stage.buffers,
         **_traffic(work, stage, zero),
         **_waiting(work, stage, zero),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -58,6 +59,12 @@ class GlobalAccess:
     def passed_on(self) -> Array | float:
         """Share of ``moved_bytes`` that the first-level cache does not serve [1]."""
         return 1.0 if self.memory == "texture" else 1.0 - self.l1_hit_rate
+
+    @cached_property
+    def missed_rate(self) -> Array:
+        """Share of what the first-level cache passes on that no other cache serves [1]."""
+        missed: Array = 1.0 - self.cached_hit_rate
+        return missed
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,7 @@ class Workload:
         Loop trip counts ``o_itrs`` and ``i_itrs`` [1].
     l2_hit_rate : array
         Share of sector accesses served by the L2 cache [1].
-    instruction_parallelism, memory_parallelism : array
+    instruction_parallelism, memory_parallelism, matrix_parallelism : array
         Independent instructions that a thread can issue back to back, and global loads that it has
         under way at once [1].
     memory_bandwidth : array
@@ -195,6 +202,7 @@ class Workload:
     l2_hit_rate: Array
     instruction_parallelism: Array
     memory_parallelism: Array
+    matrix_parallelism: Array
     global_accesses: tuple[GlobalAccess, ...]
     shared_accesses: tuple[SharedAccess, ...]
     warp_size: Array

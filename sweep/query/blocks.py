@@ -162,6 +162,8 @@ def blocks_of(part: KernelPart, codes: Sequence[str] = ()) -> list[Block]:
     names = codes or (*part.objectives, *part.status_names)
     if part.condition is not None:
         names = (*names, *part.condition.variables.values())
+    if part.grid.planned is not None:
+        part.grid.planned.expect(part.grid.kernel, names)
     cuts = part.grid.boundaries(names)
     indices = {dim: part.selection.indices[dim] for dim in part.grid.dims}
     return [Block(part, chosen) for chosen in boxes(indices, cuts, TARGET)]

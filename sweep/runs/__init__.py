@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sweep import query
 
-__all__ = ["best", "histogram", "pareto", "summary", "top"]
+__all__ = ["best", "choices", "histogram", "pareto", "summary", "top"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +34,7 @@ def _of_plans(question: F) -> F:
 
 
 best = _of_plans(query.best)
+choices = _of_plans(query.choices)
 histogram = _of_plans(query.histogram)
 top = _of_plans(query.top)
 pareto = _of_plans(query.pareto)

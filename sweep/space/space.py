@@ -15,7 +15,7 @@ from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.models import get_model, model_names
 from sweep.space.completing import with_derived
-from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid
+from sweep.space.grid import CLOCK_AXES, Box, Configurations, Dimension, Grid
 from sweep.space.plan import Plan
 from sweep.space.valid import Names, valid_configurations
 from sweep.specs import (
@@ -107,6 +107,28 @@ class KernelSpace:
         kept = indices.get("device", range(len(self.devices)))
         devices = tuple(self.devices[i] for i in kept)
         return replace(self, devices=devices, grid=replace(self.grid, dimensions=dimensions))
+
+    def listed(self, places: np.ndarray[Any, Any]) -> KernelSpace:
+        """Return the same kernel over a list of launches, in place of their product.
+
+        Parameters
+        ----------
+        places : array
+            For each dimension between device and clocks of :attr:`clocked` a row with the numbers
+            of its values, a column for each launch.
+        """
+        device, *launch, core, memory = self.clocked.dimensions
+        axes: dict[str, Any] = {}
+        indices: dict[str, Any] = {}
+        for dimension, place in zip(launch, places, strict=True):
+            held = dimension.stacked or Configurations(
+                {dimension.name: dimension.values}, {dimension.name: np.arange(len(dimension))}
+            )
+            axes |= held.axes
+            indices |= {name: index[place] for name, index in held.indices.items()}
+        numbers: Any = range(places.shape[1])
+        stacked = Dimension(STACKED, numbers, "configuration", Configurations(axes, indices))
+        return replace(self, grid=replace(self.grid, dimensions=(device, stacked, core, memory)))
 
     def with_last(self, name: str) -> KernelSpace:
         """Return the same kernel with a dimension moved behind all others but the clocks."""

@@ -90,6 +90,8 @@ def test_limits():
     assert modelled(10, 10, 1, 1, 1, 1, 0) == (10, 10)  # nothing is kept: each block reads both
     assert modelled(10, 10, 1, 1, 1, 100, 0) == (1, 1)  # all at once
     assert modelled(10, 10, 3, 1, 1, 1, 1e9) == (1, 1)  # all is kept
-    assert hit_rates(*map(np.array, (10.0, 20.0, 1.0, 10.0))) == (0.95, 0.0)
+    assert hit_rates(*map(np.array, (10.0, 20.0, 1.0, 1.0, 1.0, 10.0))) == (0.95, 0.0)
+    # Of a row's tile half lies in the matrix: the other half is read again, and comes from L2.
+    assert hit_rates(*map(np.array, (1.0, 10.0, 0.5, 1.0, 1.0, 1.0))) == (0.95, 0.0)
     assert list(kept(np.array([0.9, 1.0, 1.1]), np.array(1.0)).round(12)) == [1, 0.5, 0]
     assert kept(np.array(0.0), np.array(0.0)) == 0

@@ -21,7 +21,7 @@ STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
     "accesses": 0.0, "wavefronts": 0.0, "l1_sectors": 0.0, "l2_sectors": 0.0, "dram_sectors": 0.0,
     "chain": 100.0, "shared_loads": 0.0, "cache_wait": 0.0, "dram_loads": 0.0, "barriers": 0.0,
-    "link_time": 0.0, "link_wait": 0.0, "matrix": 0.0, "buffers": 0.0,
+    "link_time": 0.0, "link_wait": 0.0, "matrix": 0.0, "matrix_chain": 0.0, "buffers": 0.0,
 }  # fmt: skip
 LAUNCH = {"blocks": 6800.0, "active_blocks": 4.0, "active_sm": 68.0, "warps_per_block": 8.0}
 
@@ -68,8 +68,9 @@ def test_cb7__copies_beside_work():
     one = {"active_blocks": 1.0, "blocks": 68.0}
     last = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}
 
-    def cycles(buffers, **changes):
-        return run({**stage, "buffers": buffers}, last, **(one | changes))["cycles"]
+    def cycles(buffers, matrix_chain=0.0, **changes):
+        copies = {**stage, "buffers": buffers, "matrix_chain": matrix_chain}
+        return run(copies, last, **(one | changes))["cycles"]
 
     wait, work, copy = 24.0, 8 * 64.0, 8 * 40.0
     queued = 8 * (64 * 8 / 8)
@@ -80,6 +81,9 @@ def test_cb7__copies_beside_work():
     assert cycles(2.0) == pytest.approx(max(work + wait, (work + wait + 600 + copy) / 2) + first,
                                         rel=1e-3)  # fmt: skip
     assert cycles(4.0) == pytest.approx(work + wait + first, rel=1e-3)
+    # A warp's own chain of matrix instructions is longer than the work of all: nobody fills it.
+    assert cycles(4.0, matrix_chain=900.0) == pytest.approx(900 + wait + first, rel=1e-3)
+    assert cycles(4.0, matrix_chain=work) == cycles(4.0)
     # All warps' copies bound the time, however many buffers there are.
     assert cycles(64.0, l2_cycles=3.0) == pytest.approx(3 * copy + first, rel=1e-3)
     # Of a last round that is not full, DRAM and L2 serve the blocks that are left.
@@ -103,8 +107,10 @@ def test_dram_cycles__of_the_rtx_2080_ti():
 
 
 def test_arithmetic_wait__latency_holds_the_time_on_the_lanes():
-    assert combined.arithmetic_wait(100.0, 4.0, 1 / 2, 4.0, 40.0) == 40
-    assert combined.arithmetic_wait(100.0, 4.0, 1 / 8, 4.0, 40.0) == 0
+    assert combined.dependent(100.0, 4.0, 1 / 2, 150.0) == 200
+    assert combined.dependent(100.0, 4.0, 1 / 2, 250.0) == 250
+    assert combined.arithmetic_wait(200.0, 4.0, 40.0) == 40
+    assert combined.arithmetic_wait(50.0, 4.0, 40.0) == 0
 
 
 def test_rounds_and_tail():

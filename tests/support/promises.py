@@ -37,6 +37,7 @@ LATER = {
     "combined": {
         "dram_latency": 1,
         "cache_wait": 1,
+        "matrix_chain": 1,
         "shared_latency": 1,
         "alu_latency": 1,
         "link_wait": 1,
