@@ -9,24 +9,21 @@ without configurations, such as those of a library, are compared with the best p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError
 from sweep.evaluation.problems import Problems, Progress, distinct_rows, narrowed, times_of_rows
-from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.problem_table import ProblemTable
-from sweep.measurements.importing import device_keys
+from sweep.measurements.problem_cases import Case, cases_of
 from sweep.query import Answer
 from sweep.query.agreement import or_none
-from sweep.query.by_problem import Array, hits, losses, quantile_groups, rank_correlations
+from sweep.query.by_problem import Array, hits, losses, rank_correlations
 from sweep.query.pairing import match
 from sweep.runs.record import Source, space_of
 from sweep.space import Space
-from sweep.specs import Kernel
 
 TOP = (1, 3, 10)
 """Numbers of configurations of a ranking that are judged."""
@@ -40,28 +37,6 @@ LEGEND = {
     "error": "absolute relative error of times",
     "scale": "median of measured over predicted times",
 }
-
-
-@dataclass(frozen=True)
-class _Case:
-    """Rows of one device, and what each belongs to.
-
-    ``sizes`` and ``parameters`` have a number for each row, ``problem`` is the number of its
-    problem, ``first`` has a row of each problem, ``groups`` a label for each problem.
-    """
-
-    table: ProblemTable
-    kernel: Kernel
-    device: str
-    sizes: Mapping[str, Array]
-    parameters: Mapping[str, Array]
-    problem: Array
-    first: Array
-    groups: Array | None
-
-    def of_problems(self) -> dict[str, Array]:
-        """Return the sizes of each problem."""
-        return {name: column[self.first] for name, column in self.sizes.items()}
 
 
 def validate_problems(
@@ -114,7 +89,7 @@ def validate_problems(
     space, wanted = space_of(source), dict(select or {})
     rows: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
-    for case in _cases(space, table, by, by_group, problems, wanted):
+    for case in cases_of(space, table, by, by_group, problems, wanted):
         if listed_within is not None:
             judge: Any = partial(_listed, within=listed_within / 100.0, progress=progress)
         elif case.parameters:
@@ -165,108 +140,10 @@ def _three(row: Mapping[str, Any], key: str) -> str:
     return " / ".join(f"{value:.2g}" if value < 99.5 else f"{value:.0f}" for value in values) + " %"
 
 
-# ---------------------------------------------------------------------------- the rows
+# ---------------------------------------------------------------------------- notes
 
 
-def _cases(
-    space: Space,
-    table: ProblemTable,
-    by: Sequence[str],
-    by_group: str,
-    most: int | None,
-    select: Mapping[str, Any],
-) -> Iterator[_Case]:
-    """Yield the rows of each device."""
-    keys = [one.kernel.key for one in space.kernels]
-    wanted = select.get("kernel", keys[0] if len(keys) == 1 else None)
-    if wanted not in keys:
-        raise QueryError(f"a table is about one kernel: select kernel=NAME, of {', '.join(keys)}")
-    kernel = space[wanted].kernel
-    for device, part in _by_device(space, table, select):
-        sizes = part.of_kernel(tuple(kernel.sizes))
-        if not sizes:
-            raise QueryError(
-                f"{table.name}: no column is a problem size of kernel '{kernel.key}'"
-                f" ({', '.join(kernel.sizes)}): --map SIZE=COLUMN"
-                f" (columns: {', '.join(table.columns)})"
-            )
-        keys_of = {name: _column(table, part, name) for name in by if name not in sizes}
-        first, problem = distinct_rows({**sizes, **keys_of})
-        if most is not None and most < len(first):
-            chosen = np.unique(np.linspace(0, len(first) - 1, most).round().astype(np.int64))
-            part = part.taken(np.isin(problem, chosen))
-            sizes = part.of_kernel(tuple(kernel.sizes))
-            keys_of = {name: _column(table, part, name) for name in keys_of}
-            first, problem = distinct_rows({**sizes, **keys_of})
-        parameters = part.of_kernel(tuple(kernel.parameters))
-        groups = _groups(part.taken(first), sizes, first, by_group) if by_group else None
-        yield _Case(part, kernel, device, sizes, parameters, problem, first, groups)
-
-
-def _by_device(
-    space: Space, table: ProblemTable, select: Mapping[str, Any]
-) -> Iterator[tuple[str, ProblemTable]]:
-    """Yield devices that were measured and predicted, with their rows."""
-    known = [device.key for device in space.devices]
-    chosen = select.get("device")
-    if table.device is None:
-        if chosen is None and len(known) > 1:
-            raise QueryError(
-                f"{table.name} does not name the device: --device, one of {', '.join(known)}"
-            )
-        yield str(chosen or known[0]), table
-        return
-    names = device_keys(table.device)
-    common = [(name, key) for name, key in names.items() if key in known and chosen in (None, key)]
-    if not common:
-        raise QueryError(
-            f"no device was both predicted ({', '.join(known)}) and measured"
-            f" ({', '.join(names.values())})"
-        )
-    for name, key in common:
-        yield key, table.taken(table.device == name)
-
-
-def _column(table: ProblemTable, part: ProblemTable, name: str) -> Array:
-    if name not in part.columns:
-        raise QueryError(
-            f"{table.name}: there is no column '{name}'{nearest(name, part.columns)}"
-            f" (columns: {', '.join(part.columns)})"
-        )
-    return part.columns[name]
-
-
-def _groups(table: ProblemTable, sizes: Mapping[str, Array], first: Array, text: str) -> Array:
-    """Return the label of each problem's group."""
-    expression, colon, count = text.rpartition(":")
-    if not colon:
-        expression = text
-    values = dict(table.columns) | {name: column[first] for name, column in sizes.items()}
-    try:
-        found, fault = Expression.parse(expression, allowed=set(values)).evaluate(values)
-    except ExpressionError as error:
-        raise QueryError(f"--by-group: {error}") from None
-    found = np.broadcast_to(found, (len(first),))
-    if fault.any():
-        raise QueryError(f"--by-group: `{expression}` has no value for {int(fault.sum())} problems")
-    if not colon:
-        return np.array(
-            [f"{value:g}" if value.dtype.kind == "f" else str(value) for value in found]
-        )
-    if not count.strip().isdigit() or not 1 < int(count) <= 100 or found.dtype.kind == "U":
-        raise QueryError(
-            f"--by-group '{text}': write EXPRESSION, or a number's EXPRESSION:2 to 100"
-        )
-    numbers = quantile_groups(found, int(count))
-    labels = np.empty(len(found), "U40")
-    for number in np.unique(numbers):
-        inside = found[numbers == number]
-        ends = (f"{end:.2g}".replace("e+0", "e") for end in (inside.min(), inside.max()))
-        labels[numbers == number] = " to ".join(ends)
-    return labels
-
-
-def _notes(space: Space, case: _Case, select: Mapping[str, Any]) -> Iterator[str]:
+def _notes(space: Space, case: Case, select: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a reader must know of a case."""
     used = [*case.sizes, *case.parameters]
     yield (
@@ -289,7 +166,7 @@ def _notes(space: Space, case: _Case, select: Mapping[str, Any]) -> Iterator[str
 Found = tuple[list[dict[str, Any]], list[str]]
 
 
-def _ranked(space: Space, case: _Case, select: dict[str, Any]) -> Found:
+def _ranked(space: Space, case: Case, select: dict[str, Any]) -> Found:
     """Judge a ranking of the measured configurations of each problem."""
     one = {name: column[:1] for name, column in case.sizes.items()}
     problems = Problems.of(space, one, select=select)
@@ -325,7 +202,7 @@ def _ranked(space: Space, case: _Case, select: dict[str, Any]) -> Found:
 
 
 def _listed(
-    space: Space, case: _Case, select: dict[str, Any], within: float, progress: Progress | None
+    space: Space, case: Case, select: dict[str, Any], within: float, progress: Progress | None
 ) -> Found:
     """Judge whether the first of the whole space are among a problem's listed configurations."""
     problems = Problems.of(space, case.of_problems(), select=select)
@@ -373,7 +250,7 @@ def _hit_names(model: str) -> list[tuple[str, int]]:
 
 
 def _without_configurations(
-    space: Space, case: _Case, select: dict[str, Any], progress: Progress | None
+    space: Space, case: Case, select: dict[str, Any], progress: Progress | None
 ) -> Found:
     """Compare measured times with the best predicted ones."""
     problems = Problems.of(space, case.of_problems(), select=select)
@@ -395,7 +272,7 @@ def _without_configurations(
     return rows, notes
 
 
-def _parts(case: _Case) -> Iterator[tuple[str, Array]]:
+def _parts(case: Case) -> Iterator[tuple[str, Array]]:
     """Yield the groups with masks of their problems, all first."""
     yield ALL, np.ones(len(case.first), bool)
     if case.groups is not None:
