@@ -32,6 +32,8 @@ _MODULES = {
     "sweep.measurements.exporting": ("export",),
     "sweep.measurements.importing": ("import_files", "read_measured"),
     "sweep.measurements.profiled": ("read_profile",),
+    "sweep.measurements.problem_validation": ("validate_problems",),
+    "sweep.measurements.pruning": ("TritonPruner",),
     "sweep.measurements.scaling": ("scale",),
     "sweep.models": ("get_model", "model_names"),
     "sweep.papers": ("reproduce",),

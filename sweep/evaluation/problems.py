@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,8 +40,10 @@ class Problems:
         The model, its variant and options.
     sizes : mapping of str to array
         A number for each problem.
-    configurations : Configurations
+    dimension : Dimension
         The configurations that are evaluated for every problem.
+    buffers : Buffers
+        What evaluations of the same configurations share.
 
     Examples
     --------
@@ -56,7 +58,8 @@ class Problems:
     space: KernelSpace
     plan: Plan
     sizes: Mapping[str, Array]
-    configurations: Configurations
+    dimension: Dimension
+    buffers: Buffers = field(default_factory=lambda: Buffers(for_spaces=True))
 
     @classmethod
     def of(
@@ -66,6 +69,7 @@ class Problems:
         *,
         select: Mapping[str, Any] | None = None,
         configurations: Mapping[str, Array] | None = None,
+        distinct: bool = True,
     ) -> Problems:
         """Return the problems of a plan's kernel.
 
@@ -82,6 +86,8 @@ class Problems:
         configurations : mapping of str to array, optional
             Values of the kernel's parameters, one for each configuration; a parameter that is
             missing has a single value. By default the plan's.
+        distinct : bool
+            Whether equal configurations are one.
 
         Raises
         ------
@@ -91,12 +97,21 @@ class Problems:
         space, plan = narrowed(source, tuple(sizes), dict(select or {}))
         stacked = _stacked(space)
         if configurations is not None:
-            stacked = _listed(space, stacked, configurations)
-        return cls(space, plan, dict(sizes), stacked)
+            stacked = _listed(space, stacked, configurations, distinct=distinct)
+        return cls(space, plan, dict(sizes), _dimension(STACKED, stacked))
 
     def with_sizes(self, sizes: Mapping[str, Array]) -> Problems:
-        """Return the same configurations for other problems."""
+        """Return the same configurations for other problems, which is fast if there are few.
+
+        Only one thread at a time may evaluate one of both.
+        """
         return replace(self, sizes=dict(sizes))
+
+    @property
+    def configurations(self) -> Configurations:
+        """The configurations that are evaluated for every problem."""
+        assert self.dimension.stacked is not None
+        return self.dimension.stacked
 
     def __len__(self) -> int:
         return len(next(iter(self.sizes.values())))
@@ -104,11 +119,8 @@ class Problems:
     @cached_property
     def _grid(self) -> KernelSpace:
         """The product of problems and configurations."""
-        return _with_dimensions(
-            self.space,
-            _dimension(PROBLEM, listed(self.sizes)),
-            _dimension(STACKED, self.configurations),
-        )
+        problems = _dimension(PROBLEM, listed(self.sizes))
+        return _with_dimensions(self.space, problems, self.dimension)
 
     def times(self) -> Array:
         """Return the times of all configurations for all problems [s].
@@ -130,9 +142,9 @@ class Problems:
         progress : callable, optional
             Receives how many evaluations are done, of how many.
         """
-        space, buffers = self._grid, Buffers()
-        wide = len(self.configurations)
-        for part, found in _in_parts(space, self.plan, len(self), max(1, POINTS // wide), buffers):
+        space, wide = self._grid, len(self.configurations)
+        step = max(1, POINTS // wide)
+        for part, found in _in_parts(space, self.plan, len(self), step, self.buffers):
             yield part, found.reshape(-1, wide)
             if progress is not None:
                 progress(part.stop * wide, len(self) * wide)
@@ -167,7 +179,7 @@ def times_of_rows(
         some = replace(
             problems,
             sizes={name: np.asarray(column)[first] for name, column in sizes.items()},
-            configurations=listed({name: column[chosen] for name, column in columns.items()}),
+            dimension=_dimension(STACKED, listed({n: c[chosen] for n, c in columns.items()})),
         )
         return some.times()[problem, configuration], configuration
     rows = _dimension(STACKED, listed({**sizes, **columns}))
@@ -195,9 +207,8 @@ def _dimension(name: str, rows: Configurations) -> Dimension:
 
 def _with_dimensions(space: KernelSpace, *dimensions: Dimension) -> KernelSpace:
     """Return a kernel over the device, some dimensions and the clocks."""
-    device, *others = space.grid.dimensions
-    clocks = [dimension for dimension in others if dimension.is_clock]
-    return replace(space, grid=Grid((device, *dimensions, *clocks)))
+    device, *_, core, memory = space.clocked.dimensions
+    return replace(space, grid=Grid((device, *dimensions, core, memory)))
 
 
 # ---------------------------------------------------------------------------- lists
