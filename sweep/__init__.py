@@ -42,6 +42,7 @@ _MODULES = {
     ),
     "sweep.report": ("write_report",),
     "sweep.runs": ("best", "histogram", "pareto", "summary", "top"),
+    "sweep.runs.covering": ("best_few",),
     "sweep.runs.extending": ("extend",),
     "sweep.runs.running": ("repair", "rerun", "run", "verify"),
     "sweep.space": ("Plan", "list_plans", "load_plan"),
