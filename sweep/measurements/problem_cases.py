@@ -12,8 +12,8 @@ from sweep.errors import QueryError, nearest
 from sweep.evaluation.problems import distinct_rows
 from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.problem_table import ProblemTable
+from sweep.measurements.by_problem import Array, quantile_groups
 from sweep.measurements.importing import device_keys
-from sweep.query.by_problem import Array, quantile_groups
 from sweep.space import Space
 from sweep.specs import Kernel
 

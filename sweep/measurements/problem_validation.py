@@ -17,10 +17,10 @@ import numpy as np
 from sweep.errors import QueryError
 from sweep.evaluation.problems import Problems, Progress, distinct_rows, narrowed, times_of_rows
 from sweep.importers.tuners.problem_table import ProblemTable
+from sweep.measurements.by_problem import Array, hits, losses, rank_correlations
 from sweep.measurements.problem_cases import Case, cases_of
 from sweep.query import Answer
 from sweep.query.agreement import or_none
-from sweep.query.by_problem import Array, hits, losses, rank_correlations
 from sweep.query.pairing import match
 from sweep.runs.record import Source, space_of
 from sweep.space import Space

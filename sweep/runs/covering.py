@@ -24,8 +24,8 @@ PLACES = ("kernel", "device", "model")
 
 LEGEND = {
     "best_for": "problems for which it is the best of these configurations",
-    "loss": "of this configuration and those above: how much slower the best of them is than the"
-            " best of all",
+    "loss_mean": "mean over problems of how much slower than the best of all the best of this and those"
+                 " above is",
 }  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from sweep.evaluation.problems import Problems
 from sweep.importers.files import read_source
 from sweep.importers.tuners.problem_table import mapping_of, read_problem_table
 from sweep.importers.tuners.table import Columns
+from sweep.measurements.by_problem import hits
 from sweep.measurements.problem_validation import tables, validate_problems
-from sweep.query.by_problem import hits
 from sweep.space import Plan
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from sweep.measurements.by_problem import hits, losses, quantile_groups, rank_correlations
 from sweep.query.agreement import found_by, spearman
-from sweep.query.by_problem import hits, losses, quantile_groups, rank_correlations
 
 RANDOM = np.random.default_rng(7)
 PROBLEM = RANDOM.permutation(np.repeat(np.arange(40), RANDOM.integers(1, 9, 40)))
