@@ -24,9 +24,8 @@ PLACES = ("kernel", "device", "model")
 
 LEGEND = {
     "best_for": "problems for which it is the best of these configurations",
-    "loss_mean": "mean over problems of how much slower than the best of all the best of this and those"
-                 " above is",
-}  # fmt: skip
+    "loss_mean": "mean over problems of how much slower than the best the best down to here is",
+}
 
 
 def best_few(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -140,11 +139,20 @@ def read_problem_table(
 def _records(source: Source) -> Iterator[list[str]]:
     """Yield the lines that are not empty, the header first."""
     try:
-        for record in csv.reader(io.StringIO(source.text), strict=True):
+        for record in csv.reader(_lines(source.text), strict=True):
             if record:
                 yield [cell.strip() for cell in record]
     except csv.Error as error:
         raise source.error(f"not valid CSV: {error}") from None
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, which may be too large to be held a second time."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def _columns(
