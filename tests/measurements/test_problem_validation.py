@@ -166,6 +166,28 @@ def test_mapping__makes_sizes_of_columns():
         mapping_of(["n"])
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("m,n,time_ms\n1,2,3\n1,2\n", "line 3 has 2 cells, the header 3"),
+     ("m,m,time_ms\n1,2,3\n", "an empty or a doubled name"),
+     ("m,n,time_ms\n", "no line below the header"),
+     ("m,n,time_ms\n1,2,0\n1,2,nan\n", "no row has a time above 0"),
+     ('m,n,time_ms\n"1,2,3\n', "not valid CSV")],
+)  # fmt: skip
+def test_bad_tables__are_one_line(text, message):
+    Path("t.csv").write_text(text, "utf-8")
+    with pytest.raises(TuningError, match=f"t.csv: .*{message}"):
+        read_problem_table(read_source("t.csv"))
+
+
+def test_a_column_that_turns_to_text__is_text_from_the_first_line(monkeypatch):
+    monkeypatch.setattr("sweep.importers.tuners.problem_table.BLOCK", 2)
+    Path("t.csv").write_text("m,kind,time_ms\n1,1,3\n2, 2,3\n3,x,4\n", "utf-8")
+    table = read_problem_table(read_source("t.csv"))
+    assert table.columns["kind"].tolist() == ["1", "2", "x"]
+    assert table.columns["m"].tolist() == [1, 2, 3] and table.time.tolist() == [3e-3, 3e-3, 4e-3]
+
+
 def test_command__prints_tables_json_and_csv(predicted, rows, capsys):
     written(predicted, rows, "rows.csv", kind=True)
     Path("plan.toml").write_text(TEXT, "utf-8")

@@ -118,7 +118,7 @@ def read_problem_table(
         There is no time, a line has another number of cells than the header, or an expression is
         wrong.
     """
-    header = next(_records(source), [])
+    header = [name.strip() for name in next(_records(source), [])]
     if not header or len(set(header)) < len(header) or "" in header:
         raise source.error("the header has an empty or a doubled name")
     time, scale = time_column(source, header, columns or Columns())
@@ -141,7 +141,7 @@ def _records(source: Source) -> Iterator[list[str]]:
     try:
         for record in csv.reader(_lines(source.text), strict=True):
             if record:
-                yield [cell.strip() for cell in record]
+                yield record
     except csv.Error as error:
         raise source.error(f"not valid CSV: {error}") from None
 
@@ -163,14 +163,14 @@ def _columns(
     records = itertools.islice(_records(source), 1, None)
     number = 2
     while block := list(itertools.islice(records, BLOCK)):
-        for record in block:
-            if len(record) != len(header):
-                problem = f"line {number} has {len(record)} cells, the header {len(header)}"
-                raise source.error(problem)
-            number += 1
+        for at, n in enumerate(map(len, block), number):
+            if n != len(header):
+                raise source.error(f"line {at} has {n} cells, the header {len(header)}")
+        number += len(block)
         for name, cells in zip(header, zip(*block, strict=True), strict=True):
             try:
-                parts[name].append(np.array(cells, None if name in texts else np.float64))
+                found = np.array(cells, None if name in texts else np.float64)
+                parts[name].append(np.char.strip(found) if name in texts else found)
             except ValueError:
                 if name != time:  # text, from the first line on
                     return _columns(source, header, time, {*texts, name})
