@@ -36,6 +36,8 @@ class Case:
         A row of each problem.
     groups : array or None
         The label of each problem's group.
+    unusable : int
+        Rows with a size of 0 or less, which are left out.
     """
 
     table: ProblemTable
@@ -46,6 +48,7 @@ class Case:
     problem: Array
     first: Array
     groups: Array | None
+    unusable: int
 
     def of_problems(self) -> dict[str, Array]:
         """Return the sizes of each problem."""
@@ -80,6 +83,8 @@ def cases_of(
         raise QueryError(f"a table is about one kernel: select kernel=NAME, of {', '.join(keys)}")
     kernel = space[wanted].kernel
     for device, part in _by_device(space, table, select):
+        usable = _usable(table, part, kernel)
+        part = part.taken(usable)
         sizes = part.of_kernel(tuple(kernel.sizes))
         if not sizes:
             raise QueryError(
@@ -95,9 +100,45 @@ def cases_of(
             sizes = part.of_kernel(tuple(kernel.sizes))
             keys_of = {name: _column(table, part, name) for name in keys_of}
             first, problem = distinct_rows({**sizes, **keys_of})
-        parameters = part.of_kernel(tuple(kernel.parameters))
+        parameters = _parameters(table, part, kernel)
         groups = _groups(part.taken(first), sizes, first, by_group) if by_group else None
-        yield Case(part, kernel, device, sizes, parameters, problem, first, groups)
+        unusable = int(np.count_nonzero(~usable))
+        yield Case(part, kernel, device, sizes, parameters, problem, first, groups, unusable)
+
+
+def _usable(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> Array:
+    """Return which rows have problem sizes above 0."""
+    good = np.ones(len(part.time), bool)
+    for name, column in part.of_kernel(tuple(kernel.sizes)).items():
+        own = np.zeros(len(column), bool)
+        if column.dtype.kind != "U":
+            own = (column > 0) & (column < np.inf)
+        if not own.any():
+            raise QueryError(
+                f"{table.name}: size '{name}' = {column[0]}: a problem size is a number above 0"
+            )
+        good &= own
+    return good
+
+
+def _parameters(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> dict[str, Array]:
+    """Return the columns of parameters, with values like those of the kernel file."""
+    found = part.of_kernel(tuple(kernel.parameters))
+    for name, column in found.items():
+        known = kernel.parameters[name][0]
+        if isinstance(known, bool) and column.dtype.kind == "U":
+            words = np.char.lower(column)
+            if np.isin(words, ("true", "false")).all():
+                found[name] = column = words == "true"
+        is_text = column.dtype.kind == "U"
+        if is_text is not isinstance(known, str) or (
+            column.dtype.kind == "f" and not np.isfinite(column).all()
+        ):
+            raise QueryError(
+                f"{table.name}: parameter '{name}' = {column[0]}: the kernel file has values like"
+                f" {known!r}"
+            )
+    return found
 
 
 def _by_device(

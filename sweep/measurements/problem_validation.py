@@ -156,6 +156,8 @@ def _notes(space: Space, case: Case, select: Mapping[str, Any]) -> Iterator[str]
     )  # fmt: skip
     if values := ", ".join(f"{name}={value:g}" for name, value in fixed.fixed.items()):
         yield f"sizes that the table lacks: {values}"
+    if case.unusable:
+        yield f"{case.unusable:,} rows with a size that is not above 0 are left out"
     if case.table.failed:
         yield f"{case.table.failed:,} rows without a time are left out"
 

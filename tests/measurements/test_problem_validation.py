@@ -224,6 +224,25 @@ def test_bad_words__are_one_line(predicted, rows, words, message, capsys):
     assert message in refused(capsys, "validate", "plan.toml", "rows.csv", *words)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("0,256,512,16", "size 'm' = 0: a problem size is a number above 0"),
+     ("x,256,512,16", "size 'm' = x: a problem"), ("inf,256,512,16", "size 'm' = inf"),
+     ("16,256,512,wide", "parameter 'BLOCK_M' = wide: the kernel file has values like 16")],
+)  # fmt: skip
+def test_values_that_a_kernel_cannot_have__are_refused(line, message):
+    Path("t.csv").write_text(f"m,n,k,BLOCK_M,time_ms\n{line},1\n", "utf-8")
+    with pytest.raises(QueryError, match=message):
+        validate_problems(PLAN, read_problem_table(read_source("t.csv")))
+
+
+def test_rows_of_size_0__are_left_out_and_counted():
+    Path("t.csv").write_text("m,n,k,time_ms\n0,256,512,1\n16,256,512,1\n", "utf-8")
+    answer = validate_problems(PLAN, read_problem_table(read_source("t.csv")))
+    assert answer[0]["problems"] == 1
+    assert "1 rows with a size that is not above 0 are left out" in answer.notes
+
+
 def test_table_without_sizes__is_refused():
     Path("t.csv").write_text("rows,time_ms\n1,1\n", "utf-8")
     with pytest.raises(QueryError, match=r"no column is a problem size .*--map SIZE=COLUMN"):
