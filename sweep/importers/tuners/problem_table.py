@@ -182,7 +182,9 @@ def _columns(
 
 def _whole(column: Array) -> Array:
     """Return a column's numbers as integers if they are."""
-    if column.dtype.kind != "f" or not (np.isfinite(column) & (column == np.floor(column))).all():
+    if column.dtype.kind != "f" or not (np.abs(column) < 2**53).all():
+        return column
+    if (column != np.floor(column)).any():
         return column
     return column.astype(np.int64)
 
