@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MANY = ("mapping", "time", "unit", "by", "by_group", "listed_within", "problems")
 """Arguments of tables of many problems."""
 
+FIGURE = "validation.png"
+"""Where the figure is, if nobody says."""
+
 
 def import_(arguments: argparse.Namespace) -> int:
     """Import search spaces and measured times of tuners."""
@@ -103,6 +106,8 @@ def _validate_problems(arguments: argparse.Namespace, table: ProblemTable) -> in
     from sweep.measurements.problem_validation import tables, validate_problems
     from sweep.uncertainty.candidates import space_behind
 
+    if arguments.output != FIGURE:
+        raise SweepError(f"--output {arguments.output}: tables of many problems have no figure")
     select = query.parse_selection(arguments.select)
     if arguments.device is not None:
         select["device"] = arguments.device
