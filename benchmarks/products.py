@@ -20,7 +20,7 @@ from sweep.evaluation.planned import Planned
 from sweep.query import choices
 from sweep.space import Plan, resolve
 
-TILES = {"BLOCK_M": [64, 128, 256], "BLOCK_N": [32, 64, 128, 256, 512], "BLOCK_K": [32, 64]}
+TILES = {"BLOCK_M": [32, 64, 128], "BLOCK_N": [16, 32, 64, 128, 256], "BLOCK_K": [32, 64]}
 """With one group, four warps and three stages: 30 configurations."""
 
 
@@ -28,7 +28,7 @@ def plan_of(side: int) -> Plan:
     """Return a plan of ``side`` cubed products, no two with the same sizes."""
     sizes = [int(size) for size in np.linspace(128, 8192, side)]
     axes = {"m": sizes, "n": sizes, "k": sizes, **TILES}
-    axes |= {"GROUP_M": [8], "num_warps": [8], "num_stages": [3]}
+    axes |= {"GROUP_M": [8], "num_warps": [4], "num_stages": [3]}
     return Plan(["triton_matmul"], ["a100_80gb"], ["combined"], variant="revised", axes=axes)
 
 

@@ -6,11 +6,22 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
-from sweep.cli.questions import measured_times, open_data, selection_of, show
+from sweep.cli.questions import ProgressBar, measured_times, open_data, selection_of, show
 from sweep.errors import SweepError
+from sweep.store.buckets import is_store
+
+if TYPE_CHECKING:
+    from sweep.importers.tuners.problem_table import ProblemTable
+
+MANY = ("mapping", "time", "unit", "by", "by_group", "listed_within", "problems")
+"""Arguments of tables of many problems."""
+
+FIGURE = "validation.png"
+"""Where the figure is, if nobody says."""
 
 
 def import_(arguments: argparse.Namespace) -> int:
@@ -43,6 +54,8 @@ def validate(arguments: argparse.Namespace) -> int:
     """Show how well predictions rank measured configurations, with a figure."""
     from sweep import plot, query
 
+    if (table := _problem_table(arguments)) is not None:
+        return _validate_problems(arguments, table)
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
     pairs = query.paired(data, measured_times(arguments.measured, arguments.device), select=select)
@@ -55,11 +68,66 @@ def validate(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _problem_table(arguments: argparse.Namespace) -> ProblemTable | None:
+    """Return the table of measured times if it is one of many problems."""
+    from sweep.evaluation.problems import distinct_rows
+    from sweep.importers.files import read_source
+    from sweep.importers.tuners.formats import recognise
+    from sweep.importers.tuners.problem_table import MAX_BYTES, mapping_of, read_problem_table
+    from sweep.importers.tuners.table import Columns
+
+    asked = any(getattr(arguments, name) is not None for name in MANY)
+    if Path(arguments.measured).is_dir():
+        if asked:
+            raise SweepError(f"{arguments.measured}: many problems are read from a CSV table")
+        return None
+    source = read_source(arguments.measured, MAX_BYTES)
+    if not asked and (recognise(source) != "csv" or is_store(arguments.data)):
+        return None
+    try:
+        columns = call_with(Columns, arguments)
+        table = read_problem_table(source, mapping_of(arguments.mapping or ()), columns)
+    except SweepError:
+        if asked:
+            raise
+        return None
+    if asked:
+        return table
+    from sweep.uncertainty.candidates import space_behind
+
+    kernels = space_behind(arguments.data).kernels
+    several = [sizes for one in kernels if (sizes := table.of_kernel(tuple(one.kernel.sizes)))]
+    return table if any(len(distinct_rows(sizes)[0]) > 1 for sizes in several) else None
+
+
+def _validate_problems(arguments: argparse.Namespace, table: ProblemTable) -> int:
+    """Show how good choices are, problem by problem."""
+    from sweep import query
+    from sweep.measurements.problem_validation import tables, validate_problems
+    from sweep.uncertainty.candidates import space_behind
+
+    if arguments.output != FIGURE:
+        raise SweepError(f"--output {arguments.output}: tables of many problems have no figure")
+    select = query.parse_selection(arguments.select)
+    if arguments.device is not None:
+        select["device"] = arguments.device
+    bar = ProgressBar("evaluations")
+    space = space_behind(arguments.data)
+    answer = call_with(validate_problems, arguments, space, table, select=select, progress=bar)
+    bar.close()
+    if arguments.format != "table" or arguments.columns or arguments.wide:
+        return show(answer, arguments)
+    for number, part in enumerate(tables(answer)):
+        if number:
+            print()
+        show(part, arguments)
+    return 0
+
+
 def calibrate_kernel(arguments: argparse.Namespace) -> int:
     """Correct a kernel file by a few measured configurations; write it and say what that does."""
     from sweep.importers.files import write_whole
     from sweep.measurements.calibrating import calibrate_kernel
-    from sweep.store.buckets import is_store
     from sweep.store.root import inspect
 
     data = open_data(arguments.data)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from sweep import query
 from sweep.cli.parser import call_with
 from sweep.errors import QueryError
-from sweep.importers.tuners.configurations import FORMS
+from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
 from sweep.query.texts import PIPE_WIDTH, encodable, terminal_width, wrapped
 from sweep.store.buckets import is_store, is_url, place_of
@@ -165,11 +165,73 @@ def _with_interval(
 
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group, or those of small regret."""
-    if arguments.robust:
-        return show(_robust(arguments), arguments)
-    if arguments.candidates is not None:
+    if arguments.most is not None and arguments.robust:
+        raise QueryError("--most and --robust are two ways to choose: one of them")
+    if arguments.candidates is not None and not arguments.robust:
         raise QueryError("--candidates: only with --robust")
-    return show(_answer(arguments, query.best), arguments)
+    if arguments.output is not None and arguments.format == "vllm":
+        return _vllm_files(arguments)
+    if arguments.robust:
+        answer = _robust(arguments)
+    elif arguments.most is not None:
+        answer = _few(arguments)
+    else:
+        answer = _answer(arguments, query.best)
+    if arguments.output is None:
+        return show(answer, arguments)
+    from sweep.importers.files import write_whole
+
+    write_whole(Path(arguments.output), text_of(answer, arguments), overwrite=arguments.overwrite)
+    say(f"wrote {arguments.output}")
+    return 0
+
+
+def _vllm_files(arguments: argparse.Namespace) -> int:
+    """Write a file for each layer and device into a folder."""
+    from sweep.importers.files import write_all
+    from sweep.measurements.moe_files import moe_files
+
+    _check_plain(arguments, "--format vllm with -o")
+    if arguments.most is not None or arguments.robust:
+        raise QueryError("--format vllm with -o: the best of each layer, no --most or --robust")
+    folder = Path(arguments.output)
+    if folder.exists() and not folder.is_dir():
+        raise QueryError(f"{folder}: is no folder: files of vLLM are written into one")
+    select = query.parse_selection(arguments.select)
+    from sweep.uncertainty.candidates import space_behind
+
+    bar = ProgressBar("evaluations")
+    space = space_behind(arguments.data)
+    found = call_with(moe_files, arguments, space, select=select, progress=bar)
+    bar.close()
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {folder / name: text for name, text in found.texts.items()}
+    write_all(texts, overwrite=arguments.overwrite)
+    say("\n".join([*(f"note: {note}" for note in found.notes), *(f"wrote {p}" for p in texts)]))
+    return 0
+
+
+def _check_plain(arguments: argparse.Namespace, what: str) -> None:
+    """Refuse what a choice over many problems does not know."""
+    if arguments.interval is not None or arguments.where or arguments.include:
+        raise QueryError(f"{what} takes no --where, --include or --interval")
+    if arguments.objective != "execution_time" or arguments.sense:
+        raise QueryError(f"{what} is about the smallest execution_time: no other objective")
+
+
+def _few(arguments: argparse.Namespace) -> query.Answer:
+    """Return few configurations that together lose least over many problems."""
+    from sweep.runs.covering import best_few
+
+    _check_plain(arguments, "--most")
+    select = query.parse_selection(arguments.select)
+    from sweep.uncertainty.candidates import space_behind
+
+    bar = ProgressBar("evaluations")
+    space = space_behind(arguments.data)
+    answer: query.Answer = call_with(best_few, arguments, space, select=select, progress=bar)
+    bar.close()
+    return answer
 
 
 def _robust(arguments: argparse.Namespace) -> query.Answer:
@@ -285,19 +347,22 @@ def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
 
 def show(answer: query.Answer, arguments: argparse.Namespace) -> int:
     """Print an answer as a table that fits the output, or in the format that was asked for."""
+    say(text_of(answer, arguments).rstrip("\n"))
+    return 0
+
+
+def text_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
+    """Return an answer as a table that fits the output, or in the format that was asked for."""
     columns = getattr(arguments, "columns", None)
     if columns:
         answer = answer.chosen(columns)
     if arguments.format == "json":
-        text = answer.to_json()
-    elif arguments.format == "csv":
-        text = answer.to_csv()
-    elif arguments.format in FORMS:
-        text = FORMS[arguments.format](answer.rows)
-    else:
-        text = shown.text(answer, wide=getattr(arguments, "wide", False), hint="all: --wide")
-    say(text.rstrip("\n"))
-    return 0
+        return answer.to_json()
+    if arguments.format == "csv":
+        return answer.to_csv()
+    if arguments.format in FORMS:
+        return text_of_form(arguments.format, answer.rows, getattr(arguments, "rename", None))
+    return shown.text(answer, wide=getattr(arguments, "wide", False), hint="all: --wide")
 
 
 def say(text: str) -> None:

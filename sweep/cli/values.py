@@ -114,6 +114,17 @@ def labelled(words: Sequence[str], option: str) -> dict[str, float]:
     return found
 
 
+def renames(text: str, option: str) -> dict[str, str]:
+    """Return new names by old ones: ``OLD=NEW,...``."""
+    found: dict[str, str] = {}
+    for word in names(text, option):
+        old, _, new = (part.strip() for part in word.partition("="))
+        if not (old.isidentifier() and new.isidentifier()) or old in found:
+            raise SweepError(f"{option} {word}: must be OLD=NEW, each name once")
+        found[old] = new
+    return found
+
+
 def trip_counts(words: Sequence[str], option: str) -> dict[str, float | str]:
     """Return trip counts by label: numbers, and expressions over sizes as they are."""
     from sweep.expressions import Expression  # NumPy, which `sweep --help` need not load

@@ -34,11 +34,19 @@ Array = np.ndarray[Any, Any]
 
 
 class Buffers(dict[str, Array]):
-    """Memory of results by variable, used again for the next box; and the cache of tables."""
+    """Memory of results by variable, used again for the next box; and the cache of tables.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    for_spaces : bool
+        Whether the next box is of another small space with some of the same dimensions: its tables
+        then take what they can from those before, and are not kept with their space.
+    """
+
+    def __init__(self, *, for_spaces: bool = False) -> None:
         super().__init__()
         self.steps = StepCache()
+        self.for_spaces = for_spaces
 
     def array(self, variable: Variable, shape: tuple[int, ...]) -> Array:
         """Return an array for a variable's results, its content arbitrary."""
@@ -92,7 +100,8 @@ def evaluate_box(
         parts = list(cut_box(whole, limits.LAUNCHES))
     is_compiled = space.n_points > limits.UNCOMPILED
     for part in parts:
-        tables = tables_of(space, part, buffers.steps)
+        made = Tables if buffers.for_spaces else tables_of
+        tables = made(space, part, buffers.steps)
         inside: Any = (..., *part.within(whole))
         arrays = {name: view[inside] for name, view in views.items()}
         pick = partial(restricted, index=part.within(tables.box))

@@ -46,6 +46,7 @@ CASES = [
     ("plot", PARETO, "f.pdf", True),
     *(("export", ["one.toml", form], f"f.{form}", True) for form in ("t1", "csv", "parquet")),
     *(("export", ["one.toml", form], "f.py", True) for form in ("kernel_tuner", "triton")),
+    ("best", ["one.toml", "--format", "csv"], "f.csv", True),
     ("report", ["p.toml"], "f.html", True),
     ("calibrate-kernel", ["one.toml", "times.csv", "--device", "gtx_980_paper"], "f.toml", True),
     ("calibrate-power", ["times.csv", "--device", "gtx_980_paper"], "f.toml", True),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
 from sweep.cli import main
 from sweep.errors import QueryError
-from sweep.importers.tuners.configurations import triton_configs_text, vllm_text
+from sweep.importers.tuners.configurations import text_of_form, triton_configs_text, vllm_text
 
 PLAN = """schema = 1
 kernels = ["{kernel}"]
@@ -64,3 +66,82 @@ def test_what_is_lacking_is_named(asked):
         vllm_text([row, row])
     with pytest.raises(QueryError, match="no column num_warps"):
         triton_configs_text([{"BLOCK_M": 1.0}])
+
+
+LIST = ("--by", "m,n,k", "--most", "3")
+SHAPES = "m = [16, 1024, 8192]\nn = [1024, 8192]\nk = [512, 4096]"
+
+
+def listed(text: str) -> list[ast.expr]:
+    (configs,) = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+    assert isinstance(configs.value, ast.List)
+    return configs.value.elts
+
+
+def test_helion__makes_its_own_configurations_of_the_list(asked):
+    spec = importlib.util.find_spec("helion")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("Helion is not installed")
+    # Its package imports PyTorch, this module of it does not.
+    path = Path(spec.submodule_search_locations[0]) / "runtime" / "config.py"
+    own = importlib.util.spec_from_file_location("helion_config", path)
+    module = importlib.util.module_from_spec(own)
+    own.loader.exec_module(module)
+    code, text, _ = asked("triton_matmul", SHAPES, *LIST, "--format", "helion")
+    assert code == 0
+    found = [module.Config(**{k.arg: ast.literal_eval(k.value) for k in call.keywords})
+             for call in listed(text)]  # fmt: skip
+    for config in found:
+        assert len(config.block_sizes) == 3 and config.l2_groupings[0] in (1, 8)
+        assert {"num_warps", "num_stages"} <= config.keys()
+
+
+def test_helion__lists_tiles_in_the_order_of_its_loops(asked):
+    _, text, _ = asked("triton_matmul", SHAPES, *LIST, "--format", "helion")
+    _, rows, _ = asked("triton_matmul", SHAPES, *LIST, "--format", "json")
+    found = [{k.arg: ast.literal_eval(k.value) for k in call.keywords} for call in listed(text)]
+    assert found == [
+        {"block_sizes": [row["BLOCK_M"], row["BLOCK_N"], row["BLOCK_K"]],
+         "l2_groupings": [row["GROUP_M"]],
+         "num_warps": row["num_warps"], "num_stages": row["num_stages"]}
+        for row in json.loads(rows)["rows"]
+    ]  # fmt: skip
+    assert 1 < len(found) <= 3
+
+
+def test_tilelang__lists_the_parameters_of_its_example(asked):
+    _, text, _ = asked("triton_matmul", SHAPES, *LIST, "--format", "tilelang")
+    _, rows, _ = asked("triton_matmul", SHAPES, *LIST, "--format", "json")
+    for config, row in zip(map(ast.literal_eval, listed(text)), json.loads(rows)["rows"],
+                           strict=True):  # fmt: skip
+        assert config == {
+            "block_M": row["BLOCK_M"], "block_N": row["BLOCK_N"], "block_K": row["BLOCK_K"],
+            "num_stages": row["num_stages"] if row["num_stages"] > 1 else 0,
+            "thread_num": 32 * row["num_warps"], "enable_rasteration": row["GROUP_M"] > 1,
+        }  # fmt: skip
+    with pytest.raises(QueryError, match="SPLIT_K=2 has no place"):
+        text_of_form("tilelang", [dict.fromkeys((*MATMUL, "num_warps", "num_stages"), 2)])
+
+
+MATMUL = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "SPLIT_K")
+
+
+def test_rename__takes_the_names_of_the_readers_kernel(asked):
+    words = ("--format", "triton", "--rename", "BLOCK_M=BM,BLOCK_N=BN")
+    _, text, _ = asked("triton_matmul", SHAPES, *LIST, *words)
+    keys = {frozenset(ast.literal_eval(call.args[0])) for call in listed(text)}
+    assert keys == {frozenset({"BM", "BN", "BLOCK_K", "GROUP_M"})}
+    for rename, message in (("BLOK_M=B", "did you mean 'BLOCK_M'"), ("BLOCK_M", "OLD=NEW")):
+        code, _, error = asked("triton_matmul", SHAPES, *LIST, *words[:3], rename)
+        assert code == 2 and message in error and error.count("\n") == 1
+
+
+def test_output__is_a_file_and_is_not_overwritten(asked, tmp_path):
+    path = tmp_path / "configs.py"
+    words = (*LIST, "--format", "triton", "-o", str(path))
+    assert asked("triton_matmul", SHAPES, *words)[0] == 0
+    text = path.read_text("utf-8")
+    assert len(listed(text)) == 3
+    code, _, error = asked("triton_matmul", SHAPES, *words)
+    assert code == 2 and "--overwrite replaces it" in error and path.read_text("utf-8") == text
+    assert asked("triton_matmul", SHAPES, *words, "--overwrite")[0] == 0

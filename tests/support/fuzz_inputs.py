@@ -91,6 +91,24 @@ def compiled(case: Case) -> None:
         asking(case, kernels=["./compiled.toml"], devices=["gtx_980_paper"])
 
 
+NOMINAL = {"core_clock_ratio": [1.0], "memory_clock_ratio": [1.0]}
+
+
+def many_problems(case: Case) -> None:
+    write_plan(Path("plan.toml"), kernels=["sepia"], devices=["gtx_980_paper"])
+    sound = b"""width,block_size,kind,time_ms
+4096,64,a,3.5
+4096,128,a,2.5
+8192,64,b,5.75
+8192,128,b,error
+"""
+    Path("mine.csv").write_bytes(mutated(sound, case.chance))
+    words = case.chance.choice([["--listed-within", "5"], ["--by-group", "width:2"],
+                                ["--map", "width=width + 1"], ["--by", "kind"]])  # fmt: skip
+    case.run("validate", "plan.toml", "mine.csv", "--format", "json", *words,
+             "core_clock_ratio=1", "memory_clock_ratio=1")  # fmt: skip
+
+
 @cache
 def tuner_files() -> Mapping[str, list[bytes]]:
     """Sound files of each format, small ones mostly."""
@@ -134,7 +152,7 @@ def importing(kind: str) -> Callable[[Case], None]:
 
 
 def measured(case: Case) -> None:
-    write_plan(Path("plan.toml"), kernels=["sepia"], devices=["gtx_980_paper"])
+    write_plan(Path("plan.toml"), kernels=["sepia"], devices=["gtx_980_paper"], axes=NOMINAL)
     sound = b"block_size,time_ms\n64,3.5\n128,2.5\n192,2.75\n256,error\n"
     Path("mine.csv").write_bytes(mutated(sound, case.chance))
     case.run("validate", "plan.toml", "mine.csv", "--device", "gtx_980_paper", "--format", "json",
@@ -212,6 +230,7 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "compiled": compiled,
     **{kind: importing(kind) for kind in ("t1", "t4", "kernel_tuner_cache", "ktt", "csv")},
     "measured": measured,
+    "problems": many_problems,
     "clocks": clocks,
     "profile": profile,
     "ptx": ptx,

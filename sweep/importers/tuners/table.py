@@ -95,12 +95,12 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     """
     columns = columns or Columns()
     header, lines = _lines(source)
-    time, scale = _time_column(source, header, columns)
+    time, scale = time_column(source, header, columns)
     device = next((name for name in header if name.lower() in DEVICES), "")
     before = header[: header.index(time)]
     names = list(columns.parameters) or [name for name in before if name != device]
     for name in names:
-        _check_column(source, header, name)
+        check_column(source, header, name)
     if not names:
         raise source.error(f"no parameters: no column stands before '{time}'")
     further = {n: plain_name(n) for n in header if n not in {*names, time, device}}
@@ -158,7 +158,7 @@ def read_clock_power(source: Source) -> list[PowerRow]:
     header = _lines(source)[0]
     units = {"power_W": 1.0, "power_mW": 1e-3}
     column = next((name for name in units if name in header), "power_W")
-    _check_column(source, header, column, " of powers")
+    check_column(source, header, column, " of powers")
     known = [name for name in ACTIVITIES if name in header]
     if len(known) == 1:
         missing = next(name for name in ACTIVITIES if name not in known)
@@ -178,7 +178,7 @@ def read_clock_power(source: Source) -> list[PowerRow]:
 def _clock_rows(source: Source) -> Iterator[_ClockRow]:
     """Yield the lines of a table over clocks; a kernel has one for each pair of clocks."""
     header, lines = _lines(source)
-    time, scale = _time_column(source, header, Columns())
+    time, scale = time_column(source, header, Columns())
     columns = {}
     for clock in CLOCKS:
         named = [name for name in header if name.lower().startswith(clock[:3])]
@@ -187,7 +187,7 @@ def _clock_rows(source: Source) -> Iterator[_ClockRow]:
             wanted = f"there is no column of the {clock} clock, such as {clock}_clock_MHz"
             raise source.error(f"{wanted} (columns: {', '.join(header)})")
         columns[clock] = found[0]
-    _check_column(source, header, "kernel")
+    check_column(source, header, "kernel")
     known: set[tuple[str, Pair]] = set()
     for line, cell in lines:
         core, memory = (
@@ -224,11 +224,26 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     return header, lines
 
 
-def _time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
-    """Return the column of the time and its unit in seconds."""
+def time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
+    """Return the name of the column of the time, and its unit in seconds.
+
+    Parameters
+    ----------
+    source : Source
+        The file, for errors.
+    header : sequence of str
+        The columns' names.
+    columns : Columns
+        The time's column and unit, if they do not follow from the names.
+
+    Raises
+    ------
+    TuningError
+        There is no such column, or its unit is unknown.
+    """
     known = ["time", *(f"time_{unit}" for unit in TIME_UNITS)]
     time = columns.time or next((name for name in header if name in known), "time_ms")
-    _check_column(source, header, time, " of times")
+    check_column(source, header, time, " of times")
     unit = columns.unit or next((u for u in TIME_UNITS if time.endswith(f"_{u}")), "")
     if unit not in TIME_UNITS:
         raise source.error(
@@ -237,7 +252,8 @@ def _time_column(source: Source, header: Sequence[str], columns: Columns) -> tup
     return time, TIME_UNITS[unit]
 
 
-def _check_column(source: Source, header: Sequence[str], name: str, what: str = "") -> None:
+def check_column(source: Source, header: Sequence[str], name: str, what: str = "") -> None:
+    """Raise an error that names the nearest column unless a file has a column of this name."""
     if name not in header:
         listed = f"{nearest(name, header)} (columns: {', '.join(header)})"
         raise source.error(f"there is no column '{name}'{what}{listed}")

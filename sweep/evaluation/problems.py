@@ -1,0 +1,390 @@
+"""Times of one kernel's configurations for a list of problems, which no grid of sizes holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import QueryError, nearest
+from sweep.evaluation.chunk import Buffers, evaluate_box
+from sweep.evaluation.variables import variables
+from sweep.expressions import Expression
+from sweep.fields import STACKED
+from sweep.space import CLOCK_AXES, Box, Dimension, Grid, KernelSpace, Plan, Space, resolve
+from sweep.space.grid import Configurations
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int], None]
+
+PROBLEM = "problem"
+"""The dimension of listed problems."""
+
+POINTS = 1 << 18
+"""Problems times configurations of a batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problems:
+    """One kernel on one device by one model, over listed problems and configurations.
+
+    Attributes
+    ----------
+    space : KernelSpace
+        The kernel with the sizes that are the same for all problems.
+    plan : Plan
+        The model, its variant and options.
+    sizes : mapping of str to array
+        A number for each problem.
+    dimension : Dimension
+        The configurations that are evaluated for every problem.
+    buffers : Buffers
+        What evaluations of the same configurations share.
+
+    Examples
+    --------
+    >>> from sweep.space import Plan
+    >>> plan = Plan(["vector_add"], ["gtx_980_paper"], ["wang_chu"])
+    >>> listed = Problems.of(plan, {"n": np.array([1 << 20, 1 << 24])})
+    >>> times = listed.times()
+    >>> times.shape == (2, len(listed.configurations)), bool((times[0] < times[1]).all())
+    (True, True)
+    """
+
+    space: KernelSpace
+    plan: Plan
+    sizes: Mapping[str, Array]
+    dimension: Dimension
+    buffers: Buffers = field(default_factory=lambda: Buffers(for_spaces=True))
+
+    @classmethod
+    def of(
+        cls,
+        source: Plan | Space,
+        sizes: Mapping[str, Array],
+        *,
+        select: Mapping[str, Any] | None = None,
+        configurations: Mapping[str, Array] | None = None,
+        distinct: bool = True,
+    ) -> Problems:
+        """Return the problems of a plan's kernel.
+
+        Parameters
+        ----------
+        source : Plan or Space
+            Constraints, values of parameters and clocks are its own; its values of the problems'
+            sizes do not matter.
+        sizes : mapping of str to array
+            A number for each problem, by the kernel's names.
+        select : mapping, optional
+            ``kernel``, ``device``, ``model``, sizes, parameters and clocks to value, list of values
+            or range (a pair), as in :func:`sweep.best`.
+        configurations : mapping of str to array, optional
+            Values of the kernel's parameters, one for each configuration; a parameter that is
+            missing has a single value. By default the plan's.
+        distinct : bool
+            Whether equal configurations are one.
+
+        Raises
+        ------
+        QueryError
+            A name is unknown, something has several values, or no configuration is left.
+        """
+        space, plan = narrowed(source, tuple(sizes), dict(select or {}))
+        stacked = _stacked(space)
+        if configurations is not None:
+            stacked = _listed(space, stacked, configurations, distinct=distinct)
+        return cls(space, plan, dict(sizes), _dimension(STACKED, stacked))
+
+    def with_sizes(self, sizes: Mapping[str, Array]) -> Problems:
+        """Return the same configurations for other problems, which is fast if there are few.
+
+        Only one thread at a time may evaluate one of both.
+        """
+        return replace(self, sizes=dict(sizes))
+
+    @property
+    def configurations(self) -> Configurations:
+        """The configurations that are evaluated for every problem."""
+        assert self.dimension.stacked is not None
+        return self.dimension.stacked
+
+    def __len__(self) -> int:
+        return len(next(iter(self.sizes.values())))
+
+    @cached_property
+    def _grid(self) -> KernelSpace:
+        """The product of problems and configurations."""
+        problems = _dimension(PROBLEM, listed(self.sizes))
+        return _with_dimensions(self.space, problems, self.dimension)
+
+    def times(self) -> Array:
+        """Return the times of all configurations for all problems [s].
+
+        Returns
+        -------
+        array
+            A row for each problem, a column for each configuration; NaN where there is no time.
+        """
+        return np.concatenate([times.copy() for _, times in self.batches()])
+
+    def batches(self, progress: Progress | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield ranges of problems with their times, as :meth:`times` has them.
+
+        A batch is overwritten by the next one.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Receives how many evaluations are done, of how many.
+        """
+        space, wide = self._grid, len(self.configurations)
+        step = max(1, POINTS // wide)
+        for part, found in _in_parts(space, self.plan, len(self), step, self.buffers):
+            yield part, found.reshape(-1, wide)
+            if progress is not None:
+                progress(part.stop * wide, len(self) * wide)
+
+
+def times_of_rows(
+    problems: Problems, sizes: Mapping[str, Array], parameters: Mapping[str, Array]
+) -> tuple[Array, Array]:
+    """Return the times of pairs of a problem and a configuration.
+
+    Parameters
+    ----------
+    problems : Problems
+        The kernel; its problems do not matter, and its configurations give what all rows share.
+    sizes, parameters : mapping of str to array
+        A number for each row.
+
+    Returns
+    -------
+    times : array
+        A time for each row [s], NaN where there is none.
+    distinct : array
+        For each row the number of its configuration among the different ones.
+    """
+    stacked = _listed(problems.space, problems.configurations, parameters, distinct=False)
+    columns = {name: stacked.column(name) for name in stacked.axes}
+    _, configuration = distinct_rows(columns)
+    first, problem = distinct_rows(sizes)
+    wanted, configurations = len(problem), int(configuration.max(initial=0)) + 1
+    if len(first) * configurations <= 4 * wanted:  # the product is not much more than the rows
+        chosen = np.unique(configuration, return_index=True)[1]
+        some = replace(
+            problems,
+            sizes={name: np.asarray(column)[first] for name, column in sizes.items()},
+            dimension=_dimension(STACKED, listed({n: c[chosen] for n, c in columns.items()})),
+        )
+        return some.times()[problem, configuration], configuration
+    rows = _dimension(STACKED, listed({**sizes, **columns}))
+    space = _with_dimensions(problems.space, rows)
+    parts = _in_parts(space, problems.plan, wanted, POINTS, Buffers())
+    return np.concatenate([found.flatten() for _, found in parts]), configuration
+
+
+def _in_parts(
+    space: KernelSpace, plan: Plan, n: int, step: int, buffers: Buffers
+) -> Iterator[tuple[slice, Array]]:
+    """Yield ranges of the second dimension of a space, and the times there."""
+    time = [v for v in variables(space, plan) if v.name == "execution_time"]
+    rest = space.grid.shape[2:]
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        box = Box((0, start, *(0 for _ in rest)), (1, stop, *rest))
+        yield slice(start, stop), evaluate_box(space, plan, box, time, buffers)["execution_time"]
+
+
+def _dimension(name: str, rows: Configurations) -> Dimension:
+    numbers: Any = range(len(rows))  # a sequence like the others, without their memory
+    return Dimension(name, numbers, "configuration", rows)
+
+
+def _with_dimensions(space: KernelSpace, *dimensions: Dimension) -> KernelSpace:
+    """Return a kernel over the device, some dimensions and the clocks."""
+    device, *_, core, memory = space.clocked.dimensions
+    return replace(space, grid=Grid((device, *dimensions, core, memory)))
+
+
+# ---------------------------------------------------------------------------- lists
+
+
+def listed(columns: Mapping[str, Array]) -> Configurations:
+    """Return rows of a table, such as the sizes of problems, as a list of configurations."""
+    axes: dict[str, tuple[Any, ...]] = {}
+    indices: dict[str, Array] = {}
+    for name, column in columns.items():
+        values, indices[name] = np.unique(np.asarray(column), return_inverse=True)
+        axes[name] = tuple(values.tolist())
+    return Configurations(axes, indices)
+
+
+def distinct_rows(columns: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return the first of each set of equal rows, and for each row the number of its set."""
+    numbers: Array = np.zeros(len(next(iter(columns.values()))), np.int64)
+    for column in columns.values():
+        values, own = np.unique(np.asarray(column), return_inverse=True)
+        # Renumbered at every step: the product of all lengths may exceed an integer.
+        numbers = np.unique(numbers * len(values) + own, return_inverse=True)[1]
+    return np.unique(numbers, return_index=True)[1], numbers
+
+
+def _stacked(space: KernelSpace) -> Configurations:
+    """Return the configurations of a space with one dimension for all parameters."""
+    for dimension in space.grid.dimensions:
+        if dimension.stacked is not None:
+            return dimension.stacked
+    raise QueryError(f"kernel '{space.kernel.key}' has no tuning parameters")
+
+
+def _listed(
+    space: KernelSpace,
+    known: Configurations,
+    columns: Mapping[str, Array],
+    *,
+    distinct: bool = True,
+) -> Configurations:
+    """Return given configurations, each once, or a row for each; others have one value."""
+    full: dict[str, Array] = {}
+    n = len(next(iter(columns.values())))
+    for name, values in known.axes.items():
+        if name in columns:
+            full[name] = np.asarray(columns[name])
+            continue
+        used = known.column(name)
+        several = np.unique(used)
+        if len(several) > 1:
+            texts = ", ".join(map(str, several[:6].tolist()))
+            raise QueryError(
+                f"kernel '{space.kernel.key}' has {len(several)} values of {name} ({texts}), which"
+                f" the table lacks: select one with {name}=VALUE"
+            )
+        full[name] = np.full(n, several[0] if len(several) else values[0])
+    first = distinct_rows(full)[0] if distinct else slice(None)
+    return listed({name: column[first] for name, column in full.items()})
+
+
+# ---------------------------------------------------------------------------- the plan
+
+
+def narrowed(
+    source: Plan | Space, sizes: Sequence[str], select: dict[str, Any]
+) -> tuple[KernelSpace, Plan]:
+    """Return one kernel on one device, and a plan of one model, with all parameters in a list.
+
+    Parameters
+    ----------
+    source : Plan or Space
+        What to take them from.
+    sizes : sequence of str
+        Sizes that problems have of their own.
+    select : dict
+        As in :meth:`Problems.of`.
+
+    Raises
+    ------
+    QueryError
+        A name is unknown, or something has several values.
+    """
+    whole = source if isinstance(source, Space) else resolve(source)
+    by_key = {one.kernel.key: one for one in whole.kernels}
+    space = by_key[_one("kernel", list(by_key), select.pop("kernel", None))]
+    kernel = space.kernel
+    devices = {device.key: device for device in space.devices}
+    device = devices[_one("device", list(devices), select.pop("device", None))]
+    model = _one("model", list(whole.plan.models), select.pop("model", None))
+    for name in sizes:
+        if name not in kernel.sizes:
+            raise QueryError(
+                f"kernel '{kernel.key}' has no problem size '{name}'{nearest(name, kernel.sizes)}"
+                f" (it has {', '.join(kernel.sizes)})"
+            )
+    axes = _axes(space, sizes, select)
+    own = {constraint.text for constraint in space.constraints}
+    texts = {Expression.parse(text).text: text for text in whole.plan.constraints}
+    plan = replace(
+        whole.plan,
+        kernels=(kernel.key,),
+        devices=(device.key,),
+        models=(model,),
+        axes={},
+        kernel_axes={kernel.key: axes},
+        constraints=tuple(text for parsed, text in texts.items() if parsed in own),
+        options={name: o for name, o in whole.plan.options.items() if name == model},
+        outputs=("execution_time",),
+        precision="float64",
+        layout="stacked",
+        chunk_points=None,
+    )
+    given = {"kernels": {kernel.key: kernel.text}, "devices": {device.key: device.text}}
+    found = resolve(plan, given).kernels[0]
+    shared = {d.name: d.values[0] for d in found.grid.dimensions if d.kind == "size"}
+    fixed = {**found.fixed, **{name: v for name, v in shared.items() if name not in sizes}}
+    return replace(found, fixed=fixed), plan
+
+
+def _one(what: str, known: Sequence[str], wanted: Any) -> str:
+    """Return the only one of some names, or the wanted one."""
+    if wanted is None:
+        if len(known) > 1:
+            raise QueryError(
+                f"there are several {what}s ({', '.join(known)}): select one with {what}=NAME"
+            )
+        return known[0]
+    if wanted not in known:
+        raise QueryError(
+            f"no {what} '{wanted}'{nearest(str(wanted), known)} (there is {', '.join(known)})"
+        )
+    return str(wanted)
+
+
+def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the axes of a kernel: all its parameters, and one value of everything else."""
+    found: dict[str, Any] = {name: (1,) for name in sizes}
+    known: dict[str, tuple[Any, ...]] = {}
+    for dimension in space.grid.dimensions[1:]:
+        for axis in dimension.axes:
+            known[axis.name] = tuple(axis.values)
+    fixed = {name: (value,) for name, value in space.fixed.items()}
+    for name in select:
+        if name not in known and name not in (*fixed, *CLOCK_AXES):
+            raise QueryError(
+                f"kernel '{space.kernel.key}' has no '{name}'{nearest(name, [*known, *fixed])}"
+            )
+    for name, values in {**fixed, **known}.items():
+        if name in found:
+            continue
+        kept = values
+        if name in select:
+            kept = _selected(name, values, select[name], anything=name in space.kernel.sizes)
+        if name not in space.kernel.parameters and len(kept) > 1:
+            raise QueryError(
+                f"{name} has {len(kept)} values, and the problems have none: select one with"
+                f" {name}=VALUE"
+            )
+        if name in known or name in select:
+            found[name] = kept
+    for name in (n for n in select if n in CLOCK_AXES and n not in known):
+        found[name] = _selected(name, (), select[name], anything=True)
+    return found
+
+
+def _selected(
+    name: str, values: tuple[Any, ...], wanted: Any, *, anything: bool
+) -> tuple[Any, ...]:
+    """Return the selected values of an axis; a size or a clock may have a value of its own."""
+    if isinstance(wanted, tuple):
+        low = -math.inf if wanted[0] is None else wanted[0]
+        high = math.inf if wanted[1] is None else wanted[1]
+        kept = tuple(value for value in values if low <= value <= high)
+    else:
+        several = wanted if isinstance(wanted, list) else [wanted]
+        kept = tuple(several) if anything else tuple(v for v in values if v in several)
+    if not kept:
+        raise QueryError(f"{name}={wanted}: the plan has none of these values")
+    return kept

@@ -1,0 +1,204 @@
+"""Rows of a table of many problems by device: what each belongs to, for a kernel's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import QueryError, nearest
+from sweep.evaluation.problems import distinct_rows
+from sweep.expressions import Expression, ExpressionError
+from sweep.importers.tuners.problem_table import ProblemTable
+from sweep.measurements.by_problem import Array, quantile_groups
+from sweep.measurements.importing import device_keys
+from sweep.space import Space
+from sweep.specs import Kernel
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows of one device, and what each belongs to.
+
+    Attributes
+    ----------
+    table : ProblemTable
+        The rows.
+    kernel, device
+        What they are about.
+    sizes, parameters : mapping of str to array
+        By the kernel's names a number for each row.
+    problem : array of int
+        The number of each row's problem.
+    first : array of int
+        A row of each problem.
+    groups : array or None
+        The label of each problem's group.
+    unusable : int
+        Rows with a size of 0 or less, which are left out.
+    """
+
+    table: ProblemTable
+    kernel: Kernel
+    device: str
+    sizes: Mapping[str, Array]
+    parameters: Mapping[str, Array]
+    problem: Array
+    first: Array
+    groups: Array | None
+    unusable: int
+
+    def of_problems(self) -> dict[str, Array]:
+        """Return the sizes of each problem."""
+        return {name: column[self.first] for name, column in self.sizes.items()}
+
+
+def cases_of(
+    space: Space,
+    table: ProblemTable,
+    by: Sequence[str],
+    by_group: str,
+    most: int | None,
+    select: Mapping[str, Any],
+) -> Iterator[Case]:
+    """Yield the rows of each device.
+
+    Parameters
+    ----------
+    space : Space
+        The kernels and devices that are predicted.
+    table, by, by_group, most, select
+        As for :func:`sweep.measurements.problem_validation.validate_problems`.
+
+    Raises
+    ------
+    QueryError
+        The table lacks the kernel's sizes, or names something unknown.
+    """
+    keys = [one.kernel.key for one in space.kernels]
+    wanted = select.get("kernel", keys[0] if len(keys) == 1 else None)
+    if wanted not in keys:
+        raise QueryError(f"a table is about one kernel: select kernel=NAME, of {', '.join(keys)}")
+    kernel = space[wanted].kernel
+    for device, part in _by_device(space, table, select):
+        usable = _usable(table, part, kernel)
+        part = part.taken(usable)
+        sizes = part.of_kernel(tuple(kernel.sizes))
+        if not sizes:
+            raise QueryError(
+                f"{table.name}: no column is a problem size of kernel '{kernel.key}'"
+                f" ({', '.join(kernel.sizes)}): --map SIZE=COLUMN"
+                f" (columns: {', '.join(table.columns)})"
+            )
+        keys_of = {name: _column(table, part, name) for name in by if name not in sizes}
+        first, problem = distinct_rows({**sizes, **keys_of})
+        if most is not None and most < len(first):
+            chosen = np.unique(np.linspace(0, len(first) - 1, most).round().astype(np.int64))
+            part = part.taken(np.isin(problem, chosen))
+            sizes = part.of_kernel(tuple(kernel.sizes))
+            keys_of = {name: _column(table, part, name) for name in keys_of}
+            first, problem = distinct_rows({**sizes, **keys_of})
+        parameters = _parameters(table, part, kernel)
+        groups = _groups(part.taken(first), sizes, first, by_group) if by_group else None
+        unusable = int(np.count_nonzero(~usable))
+        yield Case(part, kernel, device, sizes, parameters, problem, first, groups, unusable)
+
+
+def _usable(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> Array:
+    """Return which rows have problem sizes above 0."""
+    good = np.ones(len(part.time), bool)
+    for name, column in part.of_kernel(tuple(kernel.sizes)).items():
+        own = np.zeros(len(column), bool)
+        if column.dtype.kind != "U":
+            own = (column > 0) & (column < np.inf)
+        if not own.any():
+            raise QueryError(
+                f"{table.name}: size '{name}' = {column[0]}: a problem size is a number above 0"
+            )
+        good &= own
+    return good
+
+
+def _parameters(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> dict[str, Array]:
+    """Return the columns of parameters, with values like those of the kernel file."""
+    found = part.of_kernel(tuple(kernel.parameters))
+    for name, column in found.items():
+        known = kernel.parameters[name][0]
+        if isinstance(known, bool) and column.dtype.kind == "U":
+            words = np.char.lower(column)
+            if np.isin(words, ("true", "false")).all():
+                found[name] = column = words == "true"
+        is_text = column.dtype.kind == "U"
+        if is_text is not isinstance(known, str) or (
+            column.dtype.kind == "f" and not np.isfinite(column).all()
+        ):
+            raise QueryError(
+                f"{table.name}: parameter '{name}' = {column[0]}: the kernel file has values like"
+                f" {known!r}"
+            )
+    return found
+
+
+def _by_device(
+    space: Space, table: ProblemTable, select: Mapping[str, Any]
+) -> Iterator[tuple[str, ProblemTable]]:
+    """Yield devices that were measured and predicted, with their rows."""
+    known = [device.key for device in space.devices]
+    chosen = select.get("device")
+    if table.device is None:
+        if chosen is None and len(known) > 1:
+            raise QueryError(
+                f"{table.name} does not name the device: --device, one of {', '.join(known)}"
+            )
+        yield str(chosen or known[0]), table
+        return
+    names = device_keys(table.device)
+    common = [(name, key) for name, key in names.items() if key in known and chosen in (None, key)]
+    if not common:
+        raise QueryError(
+            f"no device was both predicted ({', '.join(known)}) and measured"
+            f" ({', '.join(names.values())})"
+        )
+    for name, key in common:
+        yield key, table.taken(table.device == name)
+
+
+def _column(table: ProblemTable, part: ProblemTable, name: str) -> Array:
+    if name not in part.columns:
+        raise QueryError(
+            f"{table.name}: there is no column '{name}'{nearest(name, part.columns)}"
+            f" (columns: {', '.join(part.columns)})"
+        )
+    return part.columns[name]
+
+
+def _groups(table: ProblemTable, sizes: Mapping[str, Array], first: Array, text: str) -> Array:
+    """Return the label of each problem's group."""
+    expression, colon, count = text.rpartition(":")
+    if not colon:
+        expression = text
+    values = dict(table.columns) | {name: column[first] for name, column in sizes.items()}
+    try:
+        found, fault = Expression.parse(expression, allowed=set(values)).evaluate(values)
+    except ExpressionError as error:
+        raise QueryError(f"--by-group: {error}") from None
+    found = np.broadcast_to(found, (len(first),))
+    if fault.any():
+        raise QueryError(f"--by-group: `{expression}` has no value for {int(fault.sum())} problems")
+    if not colon:
+        return np.array(
+            [f"{value:g}" if value.dtype.kind == "f" else str(value) for value in found]
+        )
+    if not count.strip().isdigit() or not 1 < int(count) <= 100 or found.dtype.kind == "U":
+        raise QueryError(
+            f"--by-group '{text}': write EXPRESSION, or a number's EXPRESSION:2 to 100"
+        )
+    numbers = quantile_groups(found, int(count))
+    labels = np.empty(len(found), "U40")
+    for number in np.unique(numbers):
+        inside = found[numbers == number]
+        ends = (f"{end:.2g}".replace("e+0", "e") for end in (inside.min(), inside.max()))
+        labels[numbers == number] = " to ".join(ends)
+    return labels

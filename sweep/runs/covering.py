@@ -1,0 +1,221 @@
+"""Few configurations that together lose least over many problem sizes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sweep.errors import QueryError, nearest
+from sweep.evaluation.problems import Array, Problems, Progress
+from sweep.query import Answer
+from sweep.runs.record import Source, space_of
+from sweep.space import Space
+
+LARGEST = 1 << 28
+"""Most problems times configurations whose times are held at once."""
+
+HOPELESS = 1e3
+"""The loss of a configuration that a problem cannot have, and of all larger ones [1]."""
+
+PLACES = ("kernel", "device", "model")
+
+LEGEND = {
+    "best_for": "problems for which it is the best of these configurations",
+    "loss_mean": "mean over problems of how much slower than the best the best down to here is",
+}
+
+
+def best_few(
+    source: Source,
+    most: int,
+    *,
+    by: Sequence[str] = (),
+    select: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """Return few configurations of which one is good for each problem, best first.
+
+    Each next one is that which lowers the mean loss over the problems most (a greedy choice).
+
+    Parameters
+    ----------
+    source : Plan, Space, str or path
+        A plan, its name or path.
+    most : int
+        Most configurations, of each kernel, device and model; fewer where more lower nothing.
+    by : sequence of str
+        The sizes whose values, in all combinations, are the problems; by default all that the plan
+        has several values of.
+    select : mapping, optional
+        As in :func:`sweep.best`.
+    progress : callable, optional
+        Receives how many evaluations are done, of how many.
+
+    Returns
+    -------
+    Answer
+        A row for each configuration, in their order, with mean, 90 % quantile and maximum of the
+        loss [1].
+
+    Raises
+    ------
+    QueryError
+        A name in ``by`` is no size, another size has several values, or there is no time.
+    """
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise QueryError(f"--most {most!r}: a whole number, 1 or more")
+    space = space_of(source)
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    names: dict[str, None] = {}
+    for own, sizes in groups_of(space, by, dict(select or {})):
+        problems = Problems.of(space, sizes, select=own)
+        names |= dict.fromkeys(problems.configurations.axes)
+        losses, without = _losses(problems, progress)
+        place = {name: own[name] for name in PLACES}
+        if losses is None:
+            raise QueryError(f"no configuration has a time ({', '.join(map(str, place.values()))})")
+        chosen = least_loss(losses, most)
+        own_best = losses[:, chosen].argmin(axis=1)
+        for count, number in enumerate(chosen):
+            left = losses[:, chosen[: count + 1]].min(axis=1)
+            rows.append(
+                place
+                | {"rank": count + 1}
+                | problems.configurations[number]
+                | {
+                    "best_for": int((own_best == count).sum()),
+                    "loss_mean": float(left.mean()),
+                    "loss_p90": float(np.quantile(left, 0.9)),
+                    "loss_max": float(left.max()),
+                }
+            )
+        shapes = f"{len(losses):,} problems by {', '.join(sizes)}"
+        notes.append(f"{', '.join(map(str, place.values()))}: {shapes},"
+                     f" {losses.shape[1]:,} configurations")  # fmt: skip
+        if without:
+            notes.append(f"{without:,} problems for which nothing has a time are left out")
+    title = f"at most {most} configurations that together lose least"
+    coordinates = (*PLACES, *names)
+    return Answer.of(title, rows, coordinates, notes=tuple(dict.fromkeys(notes)), legend=LEGEND)
+
+
+def groups_of(
+    space: Space, by: Sequence[str], select: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
+    """Yield selections of a kernel, device and model, and the sizes of the problems in each.
+
+    Parameters
+    ----------
+    space : Space
+        A plan's space.
+    by : sequence of str
+        The sizes whose values make the problems; all with several values by default.
+    select : dict
+        As in :func:`sweep.best`.
+
+    Raises
+    ------
+    QueryError
+        A name in ``by`` is no size of any kernel.
+    """
+
+    def chosen(name: str, known: Sequence[str]) -> list[str]:
+        wanted = select.get(name, list(known))
+        return [wanted] if isinstance(wanted, str) else list(wanted)
+
+    kernels = chosen("kernel", [one.kernel.key for one in space.kernels])
+    sizes_of = {one.kernel.key: one.kernel.sizes for one in space.kernels}
+    for name in by:
+        if name not in PLACES and all(name not in sizes_of.get(key, ()) for key in kernels):
+            known = dict.fromkeys(size for key in kernels for size in sizes_of.get(key, ()))
+            raise QueryError(
+                f"--by {name}: problems differ in sizes only{nearest(name, known)}"
+                f" ({', '.join(known)})"
+            )
+    for kernel in kernels:
+        values = _sizes(space, kernel, by, select)
+        lines = list(itertools.product(*values.values()))
+        sizes = {name: np.array(column) for name, column in
+                 zip(values, zip(*lines, strict=True), strict=True)}  # fmt: skip
+        devices = chosen("device", [device.key for device in space.devices])
+        rest = {name: value for name, value in select.items() if name not in values}
+        for device, model in itertools.product(devices, chosen("model", space.plan.models)):
+            yield rest | {"kernel": kernel, "device": device, "model": model}, sizes
+
+
+def _sizes(
+    space: Space, kernel: str, by: Sequence[str], select: Mapping[str, Any]
+) -> dict[str, list[Any]]:
+    """Return the values of the sizes that make the problems of a kernel."""
+    found: dict[str, list[Any]] = {}
+    own = space[kernel]
+    for name, default in own.kernel.sizes.items():
+        values = next((list(d.values) for d in own.grid.dimensions if d.name == name), [default])
+        if (name not in by) if by else (len(values) < 2):
+            continue
+        wanted = select.get(name)
+        if isinstance(wanted, tuple):
+            low, high = (end if end is not None else edge for end, edge in
+                         zip(wanted, (-np.inf, np.inf), strict=True))  # fmt: skip
+            values = [value for value in values if low <= value <= high]
+        elif wanted is not None:
+            several = wanted if isinstance(wanted, list) else [wanted]
+            values = [value for value in values if value in several]
+        if not values:
+            raise QueryError(f"{name}={wanted}: the plan has none of these values")
+        found[name] = values
+    if not found:  # one problem
+        name = next(iter(own.kernel.sizes))
+        found[name] = [own.kernel.sizes[name]]
+    return found
+
+
+def _losses(problems: Problems, progress: Progress | None) -> tuple[Array | None, int]:
+    """Return the loss of each configuration for each problem, and how many have no time at all."""
+    points = len(problems) * len(problems.configurations)
+    if points > LARGEST:
+        raise QueryError(
+            f"{len(problems):,} problems times {len(problems.configurations):,} configurations are"
+            f" more than {LARGEST:,}: select fewer values"
+        )
+    found = np.empty((len(problems), len(problems.configurations)), np.float32)
+    for part, times in problems.batches(progress):
+        known = np.where(np.isfinite(times), times, np.inf)
+        best = known.min(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            found[part] = np.where(np.isfinite(best), known / best - 1.0, np.nan)
+    there = ~np.isnan(found[:, 0])
+    if not there.any():
+        return None, len(found)
+    return np.minimum(found[there], HOPELESS), int((~there).sum())
+
+
+def least_loss(losses: Array, most: int) -> list[int]:
+    """Return few columns whose smallest loss of each row is small on average, one after the other.
+
+    Parameters
+    ----------
+    losses : array
+        A row for each problem, a column for each configuration; not negative.
+    most : int
+        Most columns; fewer where no further one lowers the mean.
+
+    Examples
+    --------
+    >>> least_loss(np.array([[0.0, 0.1, 0.5], [0.9, 0.1, 0.0], [0.0, 0.1, 0.9]]), 3)
+    [1, 0, 2]
+    """
+    left = np.full(len(losses), np.inf, losses.dtype)
+    found: list[int] = []
+    while len(found) < most:
+        means = np.array([np.minimum(left, column).mean() for column in losses.T])
+        number = int(means.argmin())
+        if found and means[number] >= left.mean():
+            break
+        found.append(number)
+        left = np.minimum(left, losses[:, number])
+    return found
