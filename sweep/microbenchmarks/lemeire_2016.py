@@ -33,6 +33,8 @@ TYPES = {"fp32": "sp", "integer": "int", "fp64": "dp", "special": "sf"}
 COPIES, STEPS = 32, 512
 WARPS = (1, 2, 4, 6, 8, 12, 16, 24, 32)
 PARALLELISM = (1, 2, 4)
+POWERED = (("fp32", 4, 32), ("fp32", 1, 4), ("fp32", 1, 1), ("integer", 4, 32), ("special", 4, 32))
+"""Class, chains and warps of those whose power is read: busy, half busy and hardly busy."""
 
 
 def chains(kind: str, parallelism: int, copies: int = COPIES) -> str:
@@ -57,13 +59,13 @@ def cases(facts: Facts) -> list[Case]:
         for parallelism in PARALLELISM:
             source = chains(kind, parallelism)
             for warps in facts.fitting(WARPS):
+                is_powered = (kind, parallelism, warps) in POWERED
                 counts = {"warps": warps, "parallelism": parallelism,
                           "instructions": COPIES * parallelism * STEPS}  # fmt: skip
                 found.append(
                     Case("lemeire_2016", f"{kind} ilp {parallelism} warps {warps}", source,
                          facts.sm_count, warps * WARP, STEPS, counts,
-                         shared=facts.alone,
-                         powered=parallelism == 4 and warps == 32 and kind in ("fp32", "integer"))
+                         shared=facts.alone, over_clocks=is_powered, powered=is_powered)
                 )  # fmt: skip
     return found
 

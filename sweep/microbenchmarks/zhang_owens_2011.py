@@ -83,19 +83,20 @@ def _streams(facts: Facts) -> list[Case]:
     found = []
     for kind, (_, _, arrays) in _KINDS.items():
         for blocks in sorted({1, 2, 3, 4, 6, most}) if kind == "read" else [most]:
-            grid, is_full = blocks * facts.sm_count, blocks == most
+            grid, is_powered = blocks * facts.sm_count, blocks in (1, most)
             step = grid * 256 * WIDE * UNROLLED * arrays
             steps = max(8, 4 * dram // step)
             found.append(
                 Case("zhang_owens_2011", f"dram {kind} blocks {blocks}", stream(kind), grid, 256,
                      steps, {"bytes": step * steps, "warps": 8 * blocks}, buffer=dram,
-                     over_clocks=is_full and kind == "read", powered=is_full)
+                     over_clocks=is_powered, powered=is_powered)
             )  # fmt: skip
     grid = most * facts.sm_count
     moved = grid * 256 * WIDE * UNROLLED * CACHE_STEPS
     found.append(
         Case("zhang_owens_2011", f"l2 read blocks {most}", stream("read"), grid, 256, CACHE_STEPS,
-             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4)
+             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4, over_clocks=True,
+             powered=True)
     )  # fmt: skip
     few = [b for b in (1, facts.sm_count // 4, facts.sm_count // 2) if b > 0]
     for blocks in dict.fromkeys(few):  # Figure 3, left: too few blocks
