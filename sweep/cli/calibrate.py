@@ -97,10 +97,8 @@ def write_device(
     from sweep.importers.microbenchmarks.device_file import device_text
     from sweep.specs import parse_device
 
-    notes = [
-        *known.remarks,
-        *lacks_of_models(parse_device(device_text(known, path.stem), path.stem)),
-    ]
+    lacks = lacks_of_models(parse_device(device_text(known, path.stem), path.stem))
+    notes = list(dict.fromkeys([*known.remarks, *lacks]))
     text = device_text(known, path.stem, [*comments, *(f"- {note}" for note in notes)],
                        blanks=blanks)  # fmt: skip
     text, without = with_power_of(powered, text, path.stem)

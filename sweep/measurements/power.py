@@ -39,7 +39,7 @@ FOLDS = 10
 """Parts of the kernels, each of which is predicted from a fit to the others."""
 
 STILL = 0.01
-"""Activities that differ by less over all lines tell nothing [1]."""
+"""Activities and relative powers that differ by less over all lines tell nothing [1]."""
 
 WEAK = 1e-3
 """Variance of relative errors over that of factors, before the table has told it."""
@@ -142,6 +142,9 @@ def _check(table: PowerTable) -> None:
     if clocks < FEWEST_CLOCKS:
         reason = f"has {clocks} core clocks: a voltage curve needs {FEWEST_CLOCKS} or more"
         raise QueryError(f"{table.name}: {reason}")
+    if np.ptp(table.power) < STILL * table.power.min():
+        still = f"power is {table.power[0]:.4g} W in all lines"
+        raise QueryError(f"{table.name}: {still}: a sensor that stands still tells no power")
     for name, values in zip(("core", "memory"), table.activities, strict=True):
         if table.counted and np.ptp(values) < STILL:
             still = f"{name}_activity is {values[0]:.3g} in all lines"

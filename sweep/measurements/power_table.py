@@ -119,8 +119,9 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
 
 def _of_samples(source: Source) -> PowerTable:
     """Return the powers of our own kernels, whose instructions and bytes are known."""
+    document = source.document
     try:
-        rows = drawn(from_json(source.document)[0])
+        rows = drawn(from_json(document)[0])
     except SweepError as error:
         raise source.error(str(error)) from None
     if not rows:

@@ -238,6 +238,8 @@ BAD = {
     "two clocks": (list(lines_of(4, cores=CORES[:2])), HEADER, "2 core clocks: a voltage curve"),
     "still": ([re.sub(r",[^,]+,([^,]+)$", r",0.5,\1", x) for x in GOOD], HEADER,
               "core_activity is 0.5 in all lines: a counter that stands still"),
+    "sensor": ([",".join([*x.split(",")[:4], "100", *x.split(",")[5:]]) for x in GOOD], HEADER,
+               "power is 100 W in all lines: a sensor that stands still"),
     "few pairs": ([x for x in PLAIN if ",600," in x], NO_ACTIVITY,
                   "kernel 'k0' was measured at 2 pairs of clocks: its activities need 3"),
     "twice": ([*GOOD, GOOD[-1]], HEADER, "a second time of 'k3'"),
@@ -267,7 +269,7 @@ def test_the_command_writes_a_device_file_that_lints_clean(folder, capsys):
     assert "wrote gtx_980_paper_power.toml" in capsys.readouterr().out
     assert main(["lint", "gtx_980_paper_power.toml"]) == 0
     text = Path("gtx_980_paper_power.toml").read_text()
-    assert text.count("[power]") == 1 and text.count('"power.static_W"') == 1
+    assert text.count("[power]") == 1 and text.count('"power.static_W" =') == 2  # source, deviation
     assert parse_device(text, "x").sources["power.static_W"].kind == "fitted"
     capsys.readouterr()
     assert "is there already" in refused(capsys, *given)

@@ -21,6 +21,7 @@ COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
 ISSUE = {"fp32": 0.5, "integer": 0.5, "fp64": 1.0, "special": 2.0}
 MEM_LD, UNCOALESCED, COALESCED = 480.0, 24.0, 6.0
 DEGREE = (3.0, 11.0, 0.5, 80.0)
+CLUSTERS = 27
 DRAM_GBPS, L2_GBPS = 1400.0, 4000.0
 WATTS = (40.0, 50.0, 90.0, 15.0, 45.0)
 """Static [W]; core without activity and what full activity adds, the same of memory [W/GHz]."""
@@ -90,6 +91,9 @@ class SimulatedGpu:
         if "bytes" in counts and procedure == "zhang_owens_2011" and "cycle" not in name:
             if name.startswith(("dram", "l2", "few")):
                 of_l2, of_dram = L2_GBPS * core / 1410.0, DRAM_GBPS * memory / 1215.0
+                if name.startswith("few"):
+                    turns = np.ceil(counts["blocks"] / CLUSTERS)
+                    return 1.0, 1e-6 + turns * counts["bytes"] / counts["blocks"] / 50e9
                 peak = of_l2 if name.startswith("l2") else of_dram
                 rate = peak * 1e9 * min(1.0, counts.get("warps", 64.0) / 24.0)
                 seconds = counts["bytes"] / rate
@@ -105,6 +109,12 @@ class SimulatedGpu:
 
     def lemeire_2016(self, name, counts, ratio):
         kind, warps = name.split()[0], counts["warps"]
+        if "loads" in counts:
+            chains, width = int(name.split()[3]), counts["width"]
+            of_dram = DRAM_GBPS * 1e3 / FACTS.core_nominal / FACTS.sm_count  # bytes in a cycle
+            served = 32 * width / (of_dram if kind == "global" else 128.0)
+            one = LATENCIES["dram" if kind == "global" else "shared"] / chains / warps
+            return counts["loads"] * warps * max(one, served)
         per_warp = max(COMPLETION[kind] / counts["parallelism"] / warps, ISSUE[kind])
         return counts["instructions"] * warps * per_warp
 
@@ -126,5 +136,5 @@ class SimulatedGpu:
         share, alone = cost / (cost + LATENCIES["dram"]), 256 * (cost + LATENCIES["dram"])
         if counts["warps"] == 1:
             return alone
-        (degree,) = luo_suda_2011.degree(DEGREE, [(share, counts["warps"], 0.0)])
+        (degree,) = luo_suda_2011.degree(DEGREE, [(share, counts["warps"], 0.0)], 64.0)
         return counts["warps"] * alone / degree
