@@ -160,12 +160,11 @@ def implied_activities(
     predicted, core, memory = mixes_at(pairs, device, model, variant)
     if not np.isfinite(predicted).any():
         raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")
-    found = {}
+    logarithms, shares, found = np.log(predicted), np.nan_to_num(np.stack([core, memory])), {}
     for kernel, own in times.items():
         at = [pairs.index(pair) for pair in own]
-        error = np.log(predicted[at]) - np.log(list(own.values()))[:, np.newaxis]
-        error = np.sqrt(np.mean((error - error.mean(axis=0)) ** 2, axis=0))
-        best = error <= np.nanmin(error) + ALIKE
-        means = (values[at][:, best].mean(axis=1).tolist() for values in (core, memory))
-        found[kernel] = dict(zip(own, zip(*means, strict=True), strict=True))
+        error = np.std(logarithms[at] - np.log(list(own.values()))[:, np.newaxis], axis=0)
+        best = (error <= np.nanmin(error) + ALIKE).astype(np.float64)
+        means = (shares @ best / best.sum())[:, at].T.tolist()
+        found[kernel] = dict(zip(own, map(tuple, means), strict=True))
     return found

@@ -140,6 +140,18 @@ def test_shipped_power_is_that_of_the_fit(titan):
     assert kind == "fitted" and not shipped.assumed(("power",))
 
 
+@pytest.mark.parametrize(
+    ("core", "memory", "watts"),
+    [(0.0, 0.0, 98.0), (0.367, 0.238, 137.3), (0.8345, 0.0, 147.4), (0.08, 0.696, 144.4)],
+)
+def test_tesla_k40__draws_what_was_measured_of_micro_benchmarks(core, memory, watts):
+    """At 875/3004 MHz; activities are the published utilisations. The first is what they leave."""
+    clock, other = np.array([[875e6]]), np.array([[3004e6]])
+    found = power_inputs([load_device("tesla_k40")], clock, other)
+    power = found["static_power"] + core * found["core_watts"] + memory * found["memory_watts"]
+    assert power.item() == pytest.approx(watts, rel=0.05)
+
+
 def test_the_device_computes_what_the_fit_says(titan):
     """Static power and what remains without activity, then full activity, over the clocks."""
     core, memory = np.meshgrid([595.0, 975.0, 1164.0], [810.0, 3505.0], indexing="ij")
