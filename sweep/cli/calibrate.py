@@ -26,7 +26,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
         files.insert(0, measure(arguments))
     if not files:
         raise SweepError("no files: give what tools printed, or --gpu to measure this machine's")
-    return finish(arguments, read_measurements(files))
+    return finish(arguments, read_measurements(files), files)
 
 
 def measure(arguments: argparse.Namespace) -> Path:
@@ -54,7 +54,9 @@ def measure(arguments: argparse.Namespace) -> Path:
     return path
 
 
-def finish(arguments: argparse.Namespace, measurements: Sequence[Measurement]) -> int:
+def finish(
+    arguments: argparse.Namespace, measurements: Sequence[Measurement], files: Sequence[Path]
+) -> int:
     """Write the device file of measurements; what was not taken goes to the error stream."""
     from sweep.importers.microbenchmarks.merging import merged
     from sweep.specs import load_device
@@ -70,7 +72,8 @@ def finish(arguments: argparse.Namespace, measurements: Sequence[Measurement]) -
             "the files have no measured value: mt4g or gpu-benches measure latencies and bandwidths"
             " (`sweep new device` begins a file without)"
         )
-    path = write_device(Path(arguments.output), known, comments, arguments.overwrite)
+    path = write_device(Path(arguments.output), known, comments, arguments.overwrite,
+                        powered=files)  # fmt: skip
     listed = ", ".join(f"{count} by {tool}" for tool, count in tools.items())
     print(f"wrote {path}: {sum(tools.values())} measured values, {listed}")
     print(f"next: sweep show {path}")
@@ -78,23 +81,47 @@ def finish(arguments: argparse.Namespace, measurements: Sequence[Measurement]) -
 
 
 def write_device(
-    path: Path, known: Merged, comments: Sequence[str], overwrite: bool, *, blanks: bool = False
+    path: Path,
+    known: Merged,
+    comments: Sequence[str],
+    overwrite: bool,
+    *,
+    blanks: bool = False,
+    powered: Sequence[Path] = (),
 ) -> Path:
-    """Write a device file with notes on what was not taken, and on what models lack."""
+    """Write a device file with notes on what was not taken, and on what models lack.
+
+    Of the files ``powered`` those that hold samples of our own kernels give it a power.
+    """
     from sweep.importers.files import write_whole
     from sweep.importers.microbenchmarks.device_file import device_text
     from sweep.specs import parse_device
 
-    notes = [
-        *known.remarks,
-        *lacks_of_models(parse_device(device_text(known, path.stem), path.stem)),
-    ]
+    lacks = lacks_of_models(parse_device(device_text(known, path.stem), path.stem))
+    notes = list(dict.fromkeys([*known.remarks, *lacks]))
     text = device_text(known, path.stem, [*comments, *(f"- {note}" for note in notes)],
                        blanks=blanks)  # fmt: skip
+    text, without = with_power_of(powered, text, path.stem)
     write_whole(path, text, overwrite=overwrite)
-    for note in notes:
+    for note in (*notes, *without):
         print(f"sweep: {printable(note)}", file=sys.stderr)
     return path
+
+
+def with_power_of(files: Sequence[Path], text: str, key: str) -> tuple[str, list[str]]:
+    """Return a device's file with the power that samples among the files tell, or why not."""
+    from sweep.importers.files import read_source
+    from sweep.importers.microbenchmarks.own_samples import READER
+    from sweep.measurements.calibrating_power import calibrate_power
+    from sweep.specs import parse_device
+
+    for file in files:
+        if READER.recognises(read_source(file).text):
+            try:
+                return calibrate_power(file, device=parse_device(text, key)).device.text, []
+            except SweepError as error:
+                return text, [f"no [power]: {error}"]
+    return text, []
 
 
 def lacks_of_models(device: Device) -> list[str]:

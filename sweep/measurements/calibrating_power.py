@@ -17,13 +17,12 @@ from sweep.measurements.clock_ranges import clock_range, possible, widened
 from sweep.measurements.power import (
     Array,
     PowerFit,
-    PowerTable,
     anchored,
     clocks_alone,
     energy_losses,
     fitted,
-    read_power,
 )
+from sweep.measurements.power_table import PowerTable, read_power
 from sweep.query import Answer
 from sweep.specs import Device, load_device, parse_device
 from sweep.specs.kernel import toml
@@ -58,7 +57,7 @@ class CalibratedPower:
 def calibrate_power(
     measured: str | os.PathLike[str],
     *,
-    device: str,
+    device: str | Device,
     model: str = "combined",
     variant: str = "revised",
     judge: str | os.PathLike[str] | None = None,
@@ -70,8 +69,8 @@ def calibrate_power(
     ----------
     measured : path
         CSV with the columns kernel, core clock, memory clock [MHz], time and power, and if they
-        were counted core_activity and memory_activity [1].
-    device : str
+        were counted core_activity and memory_activity [1]; or samples of ``sweep calibrate --gpu``.
+    device : str or Device
         The device.
     model, variant : str
         The time model that implies activities where they were not counted.
@@ -86,17 +85,17 @@ def calibrate_power(
     SweepError
         A file is wrong, or too little was measured; the message says what is missing.
     """
-    loaded = load_device(device)
+    loaded = load_device(device) if isinstance(device, str) else device
     wide, _ = widened(loaded, {name: possible(name) for name in ("core", "memory")})
     table = read_power(read_source(measured), wide, model, variant)
     nominal = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
     fit = fitted(table, nominal)
+    activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
     if judge is None:
         answer = _answer(table, fit.unseen, None, measured_power)
     else:
         others = read_power(read_source(judge), wide, model, variant)
         answer = _answer(others, fit.terms(others), table, measured_power)
-    activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
     return CalibratedPower(with_power(loaded, fit, table, activities), fit, answer)
 
 
@@ -161,8 +160,7 @@ def with_power(device: Device, fit: PowerFit, table: PowerTable, activities: str
         f" fit had not seen {100 * error:.1f} %"
     )
     known = _deviations(fit)
-    notes = {name: f", standard error {known[name]:.2g}" for name in values if name in known}
-    notes |= {"memory_voltage": ", relative: its changes are not told apart from the clock's"}
+    notes = {"memory_voltage": ", relative: its changes are not told apart from the clock's"}
     notes |= dict.fromkeys(
         ("core_voltage", "core_voltage_floor"), ", relative to the nominal clocks"
     )
@@ -171,6 +169,13 @@ def with_power(device: Device, fit: PowerFit, table: PowerTable, activities: str
     end = next((i for i in range(at + 1, len(lines)) if _HEADER.fullmatch(lines[i])), len(lines))
     power = ["[power]", *(f"{name} = {text}" for name, text in values.items()), ""]
     lines = [*lines[:at], *power, *lines[at:end], *sources, *lines[end:]]
+    errors = [f'"power.{name}" = {known[name]:.3g}' for name in values if name in known]
+    if "[deviation]" in lines:
+        at = lines.index("[deviation]") + 1
+        lines[at:at] = errors
+    else:
+        at = lines.index("[source]")
+        lines[at:at] = ["[deviation]", *errors, ""]
     try:
         return parse_device("\n".join(lines) + "\n", device.key, device.path)
     except SpecError as problem:

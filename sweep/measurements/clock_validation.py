@@ -64,6 +64,15 @@ REGISTERS = (32, 64, 128, 255)
 MIXES = {"hit_rate": HIT_RATES, "registers": REGISTERS, "computation": COMPUTATION}
 """The axes of the mixes, in this order."""
 
+FEW = {
+    "hit_rate": HIT_RATES,
+    "threads": (32, 64, 128),
+    "shared": (49152,),
+    "computation": COMPUTATION,
+}
+"""Axes of mixes with few warps: blocks that are small, and each with the most shared memory that
+every GPU gives a block. Nothing hides their latencies."""
+
 CLOSE = 1e-3
 """Mixes and shares whose error is within this of the smallest count as equal. Of those that differ
 in their computation alone, and of shares, the middle one is used."""
@@ -262,16 +271,18 @@ def _of_mixes(
 def mixes_at(
     pairs: Sequence[Pair], device: Device, model: str, variant: str
 ) -> tuple[Array, Array, Array]:
-    """Return time [s], core and memory activity [1] of all mixes at pairs of clocks [MHz].
+    """Return time [s], core and memory activity [1] of mixes with many and few warps.
 
-    Each has the shape (pairs, mixes).
+    Each has the shape (pairs, mixes), for pairs of clocks [MHz].
     """
     core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
     outputs = ("execution_time", "core_activity", "memory_activity")
-    found = _mixes(core, memory, device, (model,), variant, outputs)
     at = [core.index(c) * len(memory) + memory.index(m) for c, m in pairs]
-    lines = len(core) * len(memory)
-    time, busy, moving = (found[name].values.reshape(lines, -1)[at] for name in outputs)
+    lines, parts = len(core) * len(memory), []
+    for mixes in (MIXES, FEW):
+        found = _mixes(core, memory, device, (model,), variant, outputs, mixes)
+        parts.append([found[name].values.reshape(lines, -1)[at] for name in outputs])
+    time, busy, moving = (np.concatenate(of_name, axis=1) for of_name in zip(*parts, strict=True))
     return time, busy, moving
 
 
@@ -282,14 +293,15 @@ def _mixes(
     models: Sequence[str],
     variant: str,
     outputs: tuple[str, ...],
+    mixes: Mapping[str, tuple[float, ...]] = MIXES,
 ) -> xr.Dataset:
     """Return results of all mixes, with the dimensions model, clocks and those of the mixes."""
-    axes: Any = {**MIXES, "core_clock": tuple(core), "memory_clock": tuple(memory)}
+    axes: Any = {**mixes, "core_clock": tuple(core), "memory_clock": tuple(memory)}
     plan = Plan(("mix",), (device.key,), tuple(models), variant=variant, layout="grid", axes=axes,
                 outputs=outputs, precision="float64")  # fmt: skip
     text = files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
     found = over_clocks(plan, device, text)
-    return found.transpose("model", "core_clock", "memory_clock", *MIXES)
+    return found.transpose("model", "core_clock", "memory_clock", *mixes, missing_dims="ignore")
 
 
 # ---------------------------------------------------------------------------- answers

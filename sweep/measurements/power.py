@@ -7,11 +7,11 @@ coefficients, none of which is negative: non-negative least squares of relative 
 Around it, the voltage curve is fitted: it rises from knot to knot, and stays above a floor of
 each memory clock. Power tells the voltage only up to a factor, so it is 1 at the nominal clocks.
 
-A time model implies activities as follows. The mixes of computation and memory traffic
-(``mix.toml``) whose times change over the clocks as the kernel's do are taken, and the mean of
-their activities. Times over clocks tell what a kernel waits for, not how many units it keeps busy:
-one that waits for latencies on the chip looks like one that computes. Counted activities, or one
-measured power of the kernel (:func:`anchored`), tell that too.
+An activity does not tell which units are busy. So each kernel has a factor on its activities while
+voltages and what remains without activity are fitted: these follow from how the power of each
+kernel changes over the clocks. How far factors are from 1 is a variance that the table itself tells
+(expectation and maximisation). For a kernel that nobody measured the factor is 1; one measured
+power tells it (:func:`anchored`).
 """
 
 from __future__ import annotations
@@ -24,136 +24,34 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
 
 from sweep.errors import QueryError
-from sweep.importers.files import Source
-from sweep.importers.tuners.table import ClockTimes, Pair, read_clock_power
-from sweep.measurements.clock_validation import CLOSE, mixes_at
-from sweep.specs import Device
+from sweep.importers.tuners.table import Pair
+from sweep.measurements.power_table import PowerTable
 
 Array = NDArray[np.float64]
 
 KNOTS = 6
 """Most knots of the voltage curve between the lowest and the highest core clock."""
 
-FEWEST_KERNELS, FEWEST_CLOCKS, FEWEST_PAIRS = 3, 3, 3
-"""Fewest kernels, core clocks, and pairs of clocks of a kernel, from which anything is fitted."""
+FEWEST_KERNELS, FEWEST_CLOCKS = 3, 3
+"""Fewest kernels and core clocks from which anything is fitted."""
 
 FOLDS = 10
 """Parts of the kernels, each of which is predicted from a fit to the others."""
 
 STILL = 0.01
-"""Activities that differ by less over all lines tell nothing [1]."""
+"""Activities and relative powers that differ by less over all lines tell nothing [1]."""
+
+WEAK = 1e-3
+"""Variance of relative errors over that of factors, before the table has told it."""
+
+ROUNDS, UPDATES = 3, 6
+"""How often the variances are updated; and in between, factors and coefficients."""
 
 TERMS = ("static", "core idle", "core", "memory idle", "memory")
+ACTIVE = [2, 4]
+"""Those of :data:`TERMS` that are proportional to an activity."""
 
-
-@dataclass(frozen=True)
-class PowerTable:
-    """Measured powers, a line per kernel and pair of clocks.
-
-    Attributes
-    ----------
-    name : str
-        The file.
-    kernels : tuple of str
-        Names of the kernels.
-    kernel : array of int
-        The number of each line's kernel.
-    core, memory : array
-        Clocks [MHz].
-    time, power : array
-        Measured [s], [W].
-    activities : array, shape (2, lines)
-        Of the core and of the memory [1].
-    counted : bool
-        Whether the activities are those of the table, not a model's.
-    """
-
-    name: str
-    kernels: tuple[str, ...]
-    kernel: NDArray[np.intp]
-    core: Array
-    memory: Array
-    time: Array
-    power: Array
-    activities: Array
-    counted: bool
-
-    def of(self, chosen: NDArray[np.bool_]) -> PowerTable:
-        """Return the chosen lines."""
-        names = ("kernel", "core", "memory", "time", "power")
-        parts = {name: getattr(self, name)[chosen] for name in names}
-        return replace(self, **parts, activities=self.activities[:, chosen])
-
-
-def read_power(source: Source, device: Device, model: str, variant: str) -> PowerTable:
-    """Return the measured powers of a file, with activities.
-
-    Parameters
-    ----------
-    source : Source
-        A file for :func:`sweep.importers.tuners.table.read_clock_power`.
-    device : Device
-        The device, whose range covers the clocks.
-    model, variant : str
-        The time model that implies activities, if the file has none.
-
-    Raises
-    ------
-    SweepError
-        The file is wrong, or times over clocks are too few to imply activities.
-    """
-    rows = read_clock_power(source)
-    kernels = tuple(dict.fromkeys(row.kernel for row in rows))
-    times: ClockTimes = {kernel: {} for kernel in kernels}
-    for row in rows:
-        times[row.kernel][row.pair] = row.time
-    counted = bool(rows[0].activities)
-    found = {} if counted else implied_activities(times, device, model, variant, source.name)
-    shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
-    core, memory = np.array([row.pair for row in rows]).T
-    number = {kernel: i for i, kernel in enumerate(kernels)}
-    return PowerTable(
-        source.name,
-        kernels,
-        np.array([number[row.kernel] for row in rows]),
-        core,
-        memory,
-        np.array([row.time for row in rows]),
-        np.array([row.power for row in rows]),
-        np.array(shares).T,
-        counted,
-    )
-
-
-def implied_activities(
-    times: ClockTimes, device: Device, model: str, variant: str, name: str
-) -> dict[str, dict[Pair, tuple[float, float]]]:
-    """Return the activities of core and memory that a model implies, for kernels with these times.
-
-    Raises
-    ------
-    QueryError
-        A kernel was measured at fewer than three pairs of clocks, or the model has no time.
-    """
-    few = next((k for k, own in times.items() if len(own) < FEWEST_PAIRS), None)
-    if few is not None:
-        raise QueryError(
-            f"{name}: kernel '{few}' was measured at {len(times[few])} pairs of clocks: its"
-            f" activities need {FEWEST_PAIRS}, or columns core_activity and memory_activity"
-        )
-    pairs = sorted({pair for own in times.values() for pair in own})
-    predicted, core, memory = mixes_at(pairs, device, model, variant)
-    if not np.isfinite(predicted).any():
-        raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")
-    found = {}
-    for kernel, own in times.items():
-        at = [pairs.index(pair) for pair in own]
-        error = np.log(predicted[at]) - np.log(list(own.values()))[:, np.newaxis]
-        error = np.sqrt(np.mean((error - error.mean(axis=0)) ** 2, axis=0))
-        best = error <= np.nanmin(error) + CLOSE
-        means = (values[at][:, best].mean(axis=1).tolist() for values in (core, memory))
-        found[kernel] = dict(zip(own, zip(*means, strict=True), strict=True))
-    return found
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -244,6 +142,9 @@ def _check(table: PowerTable) -> None:
     if clocks < FEWEST_CLOCKS:
         reason = f"has {clocks} core clocks: a voltage curve needs {FEWEST_CLOCKS} or more"
         raise QueryError(f"{table.name}: {reason}")
+    if np.ptp(table.power) < STILL * table.power.min():
+        still = f"power is {table.power[0]:.4g} W in all lines"
+        raise QueryError(f"{table.name}: {still}: a sensor that stands still tells no power")
     for name, values in zip(("core", "memory"), table.activities, strict=True):
         if table.counted and np.ptp(values) < STILL:
             still = f"{name}_activity is {values[0]:.3g} in all lines"
@@ -257,7 +158,9 @@ def _fit(table: PowerTable, nominal: Pair) -> PowerFit:
     memories = np.unique(table.memory)
     memories = memories if len(memories) > 1 else memories[:0]
     # With one memory clock, memory power without activity is part of the static power.
-    known = np.array([True, True, True, len(memories) > 0, True])
+    idle = [0, 1, 3] if len(memories) > 1 else [0, 1]
+    kernel = np.unique(table.kernel, return_inverse=True)[1]
+    factors, weak = np.ones(kernel.max() + 1), WEAK
 
     def curve(steps: Array) -> tuple[Array, dict[float, float]]:
         volts = 1.0 + np.concatenate([[0.0], np.cumsum(steps[: len(at) - 1])])
@@ -265,20 +168,40 @@ def _fit(table: PowerTable, nominal: Pair) -> PowerFit:
         knots = np.stack([at, volts], axis=-1)
         return knots, dict(zip(memories.tolist(), floors.tolist(), strict=True))
 
-    def solved(steps: Array) -> tuple[Array, Array]:
+    def relative(steps: Array) -> Array:
         columns = _columns(table, _voltage(table.core, table.memory, *curve(steps)))
-        weighted = columns[:, known] / table.power[:, np.newaxis]
-        coefficients = np.zeros(len(known))
-        coefficients[known], _ = nnls(weighted, np.ones_like(table.power))
-        return coefficients, weighted @ coefficients[known] - 1.0
+        return columns / table.power[:, np.newaxis]
 
-    start = np.concatenate([np.full(len(at) - 1, 0.05), np.full(len(memories), 0.1)])
-    found = least_squares(
-        lambda steps: solved(steps)[1], start, bounds=(0.0, 1.0), diff_step=1e-3, loss="soft_l1",
-        f_scale=0.1,
-    )  # fmt: skip
-    knots, floors = curve(found.x)
-    coefficients, _ = solved(found.x)
+    def solved(steps: Array) -> tuple[Array, Array, Array]:
+        """Return coefficients, factors and relative errors at these voltages."""
+        return _with_factors(relative(steps), idle, kernel, factors, weak)
+
+    def errors(steps: Array) -> Array:
+        _, own, error = solved(steps)
+        return np.concatenate([error, np.sqrt(weak) * (own - 1.0)])
+
+    steps = np.concatenate([np.full(len(at) - 1, 0.05), np.full(len(memories), 0.1)])
+    for _ in range(ROUNDS):
+        steps = least_squares(
+            errors,
+            steps,
+            bounds=(0.0, 1.0),
+            diff_step=1e-3,
+            loss="soft_l1",
+            f_scale=0.1,
+            ftol=1e-5,
+            xtol=1e-5,
+        ).x
+        coefficients, factors, error = solved(steps)
+        noise = max(float(np.mean(error**2)), TINY)
+        active = relative(steps)[:, ACTIVE] @ coefficients[ACTIVE]
+        known = noise / (np.bincount(kernel, active**2) + weak)
+        weak = noise / float(np.mean((factors - 1.0) ** 2 + known))
+    # Of a kernel that is not here the factor is 1: what activity costs on average.
+    columns = relative(steps)
+    rest = 1.0 - columns[:, idle] @ coefficients[idle]
+    coefficients[ACTIVE], _ = nnls(columns[:, ACTIVE], rest)
+    knots, floors = curve(steps)
     # Only the product of capacitance and squared voltage is known: 1 at the nominal clocks.
     core, memory = (np.array(clock) for clock in nominal)
     scale = float(_voltage(core, memory, knots, floors))
@@ -286,6 +209,26 @@ def _fit(table: PowerTable, nominal: Pair) -> PowerFit:
     floors = {memory: volts / scale for memory, volts in floors.items()}
     coefficients[1:3] *= scale**2
     return PowerFit(coefficients, knots, floors, np.zeros(len(TERMS)), np.empty((0, len(TERMS))))
+
+
+def _with_factors(
+    columns: Array, idle: list[int], kernel: NDArray[np.intp], factors: Array, weak: float
+) -> tuple[Array, Array, Array]:
+    """Return coefficients, a factor of each kernel's activities with the mean 1, and errors.
+
+    Factors and coefficients are least squares in turn; ``weak`` draws the factors to 1.
+    """
+    coefficients = np.zeros(len(TERMS))
+    shown = sorted({*idle, *ACTIVE})
+    for _ in range(UPDATES):
+        scaled = columns.copy()
+        scaled[:, ACTIVE] *= factors[kernel][:, np.newaxis]
+        coefficients[shown], _ = nnls(scaled[:, shown], np.ones(len(scaled)))
+        active, rest = (columns[:, own] @ coefficients[own] for own in (ACTIVE, idle))
+        squares, product = (np.bincount(kernel, active * x) + weak for x in (active, 1.0 - rest))
+        factors = np.maximum(product / squares, 0.0)
+        factors = factors / max(float(factors.mean()), TINY)
+    return coefficients, factors, rest + active * factors[kernel] - 1.0
 
 
 def anchored(terms: Array, table: PowerTable, anchor: Pair) -> Array:

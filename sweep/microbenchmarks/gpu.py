@@ -15,6 +15,7 @@ Compile = Callable[[str, str], str]
 """From a CUDA source and a compute capability to PTX."""
 
 _INSTALL = "`pip install kernel-sweep[gpu]`"
+_AMD = "; for a GPU of AMD's, `sweep calibrate FILES` reads what mt4g and rocminfo print"
 _READINGS_S = 0.1
 
 
@@ -31,6 +32,7 @@ def bindings() -> tuple[Any, Any]:
         from cuda.bindings import driver
     except ImportError as error:
         raise SweepError(f"measuring a GPU needs cuda-python and NVML: {_INSTALL} ({error})"
+                         f"{_AMD}"
                          ) from None  # fmt: skip
     return driver, pynvml
 
@@ -73,9 +75,9 @@ class NvidiaGpu:
             (code, *_) = self._driver.cuInit(0)
         except Exception as error:  # the binding raises its own errors where there is no driver
             reason = str(error).partition("\n")[0][:120]
-            raise SweepError(f"no GPU of NVIDIA here: {reason}") from None
+            raise SweepError(f"no GPU of NVIDIA here: {reason}{_AMD}") from None
         if int(code):
-            raise SweepError(f"no GPU of NVIDIA here: CUDA says {code.name}")
+            raise SweepError(f"no GPU of NVIDIA here: CUDA says {code.name}{_AMD}")
 
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call a function of CUDA's driver and return its result."""

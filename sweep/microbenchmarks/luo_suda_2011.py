@@ -5,7 +5,8 @@ differ in one instruction; the difference of their times is its cost. The paper 
 micro-benchmark gives a, b, c and d, but not which. Here warps alternate between a computation task
 and a dependent load from DRAM, with several proportions P of computation. The degree that is
 measured for N warps is N times the time of one warp over the time of all N, from (6); (3) to (5)
-are fitted to it.
+are fitted to it. ``m`` is the number of warps that a multiprocessor holds; beyond 32 they are two
+blocks.
 """
 
 from __future__ import annotations
@@ -30,12 +31,10 @@ from sweep.microbenchmarks.fitting import deviations
 from sweep.models.luo_suda_2011 import corrected_cpd, degrees
 
 REPEATED, COPIES = 10_000, 8
-WARPS = (1, 2, 4, 8, 12, 16, 24, 32)
+WARPS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+LARGEST_BLOCK = 32
 COMPUTED = (32, 64, 128, 256, 512, 2048)
 PERIODS, JOINED = 256, 8
-M = 32.0
-"""``m`` of (4): the paper's number of warps at which the degree is largest."""
-
 ASSUMED = {"computation": "fp32", "conversion": "integer", "control": "integer",
            "move": "integer", "shared": "integer", "barrier": "integer"}  # fmt: skip
 """Classes that take the cost of another one: no pair of kernels is made for them."""
@@ -70,11 +69,14 @@ def cases(facts: Facts) -> list[Case]:
             )  # fmt: skip
     for computed in COMPUTED:
         for warps in facts.fitting(WARPS):
+            blocks = -(-warps // LARGEST_BLOCK)  # of a multiprocessor
+            shared = facts.alone if blocks == 1 else facts.shared_bytes_per_sm // blocks - 2048
             found.append(
                 Case("luo_suda_2011", f"task {computed} warps {warps}", task(computed),
-                     facts.sm_count, warps * WARP, PERIODS,
+                     facts.sm_count * blocks, warps // blocks * WARP, PERIODS,
                      {"computed": computed, "warps": warps},
-                     shared=facts.alone, buffer=facts.beyond_l2, cold=True)
+                     shared=min(shared, facts.shared_bytes_per_block), buffer=facts.beyond_l2,
+                     cold=True)
             )  # fmt: skip
     return found
 
@@ -92,11 +94,11 @@ def costs(samples: Samples) -> dict[str, tuple[float, tuple[Sample, ...]]]:
 
 
 def degree(
-    parameters: Sequence[float], points: Sequence[tuple[float, float, float]]
+    parameters: Sequence[float], points: Sequence[tuple[float, float, float]], m: float
 ) -> list[float]:
     """Return CPD of (3) to (5) at points of P, N and a measured value, which is not used."""
     a, b, c, d = (float(number) for number in parameters)
-    return [corrected_cpd(p, c, *degrees(p, a, b, c, d, M, n)) for p, n, _ in points]
+    return [corrected_cpd(p, c, *degrees(p, a, b, c, d, m, n)) for p, n, _ in points]
 
 
 def values(samples: Samples) -> list[Value]:
@@ -121,9 +123,10 @@ def values(samples: Samples) -> list[Value]:
         reached = s.counts["warps"] * alone[s.counts["computed"]] / s.cycle
         points.append((cost / (cost + t_mem), s.counts["warps"], reached))
     measured = np.array([point[2] for point in points])
+    m = samples.facts.max_threads_per_sm / WARP
     fits = [
         optimize.least_squares(
-            lambda x: np.array(degree(x, points)) / measured - 1.0, (3.0, b, c, 80.0),
+            lambda x: np.array(degree(x, points, m)) / measured - 1.0, (3.0, b, c, 80.0),
             bounds=([-50.0, -32.0, 0.01, 0.0], [50.0, 64.0, 0.99, 5000.0]), diff_step=1e-4,
         )
         for b in (0.0, 11.0, 20.0) for c in (0.3, 0.5, 0.7, 0.9)
@@ -131,6 +134,8 @@ def values(samples: Samples) -> list[Value]:
     best = min(fits, key=lambda fit: float(fit.cost))
     off = float(np.mean(np.abs(best.fun)))
     note = f"fitted to {len(points)} degrees, {off:.1%} off on average"
+    found.append(Value("model.luo_suda.m", m, "", "query", tuple(tasks),
+                       note="all warps that a multiprocessor holds"))  # fmt: skip
     found += [
         Value(f"model.luo_suda.{name}", rounded(number), "", "fit", tuple(tasks),
               rounded(spread, 3) if np.isfinite(spread) else None, note)

@@ -4,10 +4,14 @@ Instructions: the samples of Lemeire et al.'s chains without instruction-level p
 Figure 2 (left) shows. Shared memory (Figure 2, right): words are moved from one region to another
 without bank conflicts. Global memory (Figure 3): a synthetic kernel over the number of blocks,
 threads and transactions of a thread. Reads, writes and both are also what a device file knows as
-bandwidths. The number of clusters is not looked for.
+bandwidths. Clusters of multiprocessors that share a pipeline to memory (Section 4.3) show in the
+time of few blocks: it rises by steps, one for as many blocks as there are clusters.
 """
 
 from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import nnls
 
 from sweep.microbenchmarks import lemeire_2016
 from sweep.microbenchmarks.case import (
@@ -24,6 +28,8 @@ from sweep.microbenchmarks.case import (
 STEPS, MOVES, UNROLLED, WIDE = 512, 16, 8, 16
 CACHE_STEPS = 256
 MOST_BYTES = 1 << 30
+FEWEST_FEW, CLOSE = 6, 0.03
+"""Numbers of blocks, and error of the steps through their times, that tell the clusters."""
 
 _MOVE = (
     'asm volatile("{ .reg .u32 w; ld.shared.u32 w, [%0]; st.shared.u32 [%1], w; }"'
@@ -76,6 +82,39 @@ for (int k = 0; k < {UNROLLED}; ++k) {{
 )
 
 
+def divisors(count: int) -> list[int]:
+    """Return the numbers of clusters that are possible: those that divide the multiprocessors."""
+    return [c for c in range(1, count + 1) if count % c == 0]
+
+
+def few(count: int) -> list[int]:
+    """Return numbers of blocks at which the time rises for each number of clusters, or stays."""
+    steps = {n * c + more for c in divisors(count) for n in (1, 2, 3) for more in (0, 1)}
+    return sorted(blocks for blocks in steps if blocks <= count)
+
+
+def clusters(samples: Samples) -> Value | None:
+    """Return the number of clusters, if the times of few blocks rise by steps that tell it.
+
+    A line through the times, or steps of one other number, must be at least twice as far off.
+    """
+    own = samples.of("zhang_owens_2011", "few ")
+    blocks, times = np.array([(s.counts["blocks"], s.seconds) for s in own]).reshape(-1, 2).T
+    if len(own) < FEWEST_FEW:
+        return None
+    shapes = {c: np.ceil(blocks / c) for c in divisors(samples.facts.sm_count)}
+    shapes[0] = blocks  # no steps: bandwidth is shared by all
+    off = {}
+    for c, shape in shapes.items():
+        columns = np.stack([np.ones_like(shape), shape], axis=-1) / times[:, np.newaxis]
+        off[c] = float(nnls(columns, np.ones_like(times))[1] / np.sqrt(len(times)))
+    best, second, *_ = sorted(off, key=off.__getitem__)
+    if best in (0, 1) or off[best] > CLOSE or off[second] < 2.0 * off[best]:
+        return None
+    note = f"steps of {best} blocks, {off[best]:.1%} off over {len(own)} numbers of blocks"
+    return Value("model.zhang_owens.cluster_count", float(best), "", "fit", tuple(own), note=note)
+
+
 def _streams(facts: Facts) -> list[Case]:
     """Return the kernels of global memory: over blocks, and at full occupancy over clocks."""
     dram = min(max(8 * facts.l2_bytes, 256 << 20), facts.memory_bytes // 2, MOST_BYTES)
@@ -83,22 +122,22 @@ def _streams(facts: Facts) -> list[Case]:
     found = []
     for kind, (_, _, arrays) in _KINDS.items():
         for blocks in sorted({1, 2, 3, 4, 6, most}) if kind == "read" else [most]:
-            grid, is_full = blocks * facts.sm_count, blocks == most
+            grid, is_powered = blocks * facts.sm_count, blocks in (1, most)
             step = grid * 256 * WIDE * UNROLLED * arrays
             steps = max(8, 4 * dram // step)
             found.append(
                 Case("zhang_owens_2011", f"dram {kind} blocks {blocks}", stream(kind), grid, 256,
                      steps, {"bytes": step * steps, "warps": 8 * blocks}, buffer=dram,
-                     over_clocks=is_full and kind == "read", powered=is_full)
+                     over_clocks=is_powered, powered=is_powered)
             )  # fmt: skip
     grid = most * facts.sm_count
     moved = grid * 256 * WIDE * UNROLLED * CACHE_STEPS
     found.append(
         Case("zhang_owens_2011", f"l2 read blocks {most}", stream("read"), grid, 256, CACHE_STEPS,
-             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4)
+             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4, over_clocks=True,
+             powered=True)
     )  # fmt: skip
-    few = [b for b in (1, facts.sm_count // 4, facts.sm_count // 2) if b > 0]
-    for blocks in dict.fromkeys(few):  # Figure 3, left: too few blocks
+    for blocks in few(facts.sm_count):  # Figure 3, left: too few blocks
         step = blocks * 256 * WIDE * UNROLLED
         found.append(
             Case("zhang_owens_2011", f"few {blocks}", stream("read"), blocks, 256, 64,
@@ -150,6 +189,8 @@ def values(samples: Samples) -> list[Value]:
         found.append(_rate("shared_bandwidth", *best))
     if (l1 := samples.one("zhang_owens_2011", "l1 read")) is not None:
         found.append(_rate("l1_read_bandwidth", l1.counts["bytes"] / l1.cycle, l1))
+    if (count := clusters(samples)) is not None:
+        found.append(count)
     for start, key in (("dram read", "dram_read"), ("dram write", "dram_write"),
                        ("dram scale", "dram_scale"), ("l2 read", "l2_read")):  # fmt: skip
         timed = samples.of("zhang_owens_2011", start)

@@ -362,6 +362,8 @@ def test_files_of_two_gpus(texts, capsys):
                   .replace("1410", "1200").replace("1395", "1100"))  # fmt: skip
     said = refused(capsys, "calibrate", mt4g, *files)
     assert "is outside 210 to 1200 MHz" in said
+    said = refused(capsys, "calibrate", mt4g, files[0], "-o", "mine.toml")  # no lowest clock
+    assert "is outside 0 to 1200 MHz" in said
     assert not Path("mine.toml").exists()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
-from support.simulated_gpu import FACTS, SimulatedGpu
+from support.simulated_gpu import FACTS, VOLTAGE, WATTS, SimulatedGpu
 
 from sweep.cli import main
+from sweep.hardware.clocks import core_voltage_at
 from sweep.microbenchmarks.procedures import as_json
 from sweep.microbenchmarks.running import measured
 from sweep.models import model_names
@@ -53,6 +55,48 @@ def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
     assert kept["gpu"]["name"] == FACTS.name and len(kept["samples"]) > 200
     assert main(["calibrate", "--gpu", "-o", "other.toml", "--samples", "mine.samples.json"]) == 2
     assert "mine.samples.json" in capsys.readouterr().err and not (folder / "other.toml").exists()
+
+
+def test_power__is_that_of_the_gpu_within_its_deviations(folder, capsys):
+    """1 % of noise in each reading, and units that draw more or less than activities tell."""
+    assert main(["calibrate", "a.samples.json", "-o", "mine.toml"]) == 0
+    device = load_device("mine.toml")
+    clocks = np.array([720.0, 900.0, 1200.0, 1410.0])
+    found = core_voltage_at(clocks * 1e6, np.array(1215e6), device.tables)
+    np.testing.assert_allclose(found, np.interp(clocks, *np.array(VOLTAGE).T), rtol=0.02)
+    static, idle, full, resting, moved = WATTS
+    values = {key: device.values[f"power.{key}"] for key in ("static", "core", "memory")}
+    assert values["static"] == pytest.approx(static, abs=3)
+    assert values["core"] * 1e9 == pytest.approx(idle + full, rel=0.1)
+    assert values["memory"] * 1e9 == pytest.approx(resting + moved, rel=0.05)
+    assert {"power.static_W", "power.core_W_per_V2GHz"} < set(device.deviations)
+    assert device.sources["power.static_W"].kind == "fitted"
+    capsys.readouterr()
+    assert main(["calibrate-power", "a.samples.json", "--device", "mine.toml", "-o", "again.toml",
+                 "--format", "json"]) == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["rows"][0]["power_median"] < 0.03
+    assert load_device("again.toml").values["power.static"] == values["static"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda s: s.update(locked=False), "no power at clocks that were held"),
+        (lambda s: s.update(watts=[]), "no power at clocks that were held"),
+        (lambda s: s.update(watts=[] if s["is_extra"] else s["watts"]), "has 1 core clock"),
+    ],
+)
+def test_power_that_samples_do_not_tell__is_left_out(folder, capsys, text, change, reason):
+    document = json.loads(text)
+    for sample in document["samples"]:
+        change(sample)
+    (folder / "b.json").write_text(json.dumps(document))
+    assert main(["calibrate", "b.json", "-o", "mine.toml"]) == 0
+    shown = capsys.readouterr().err
+    assert "no [power]" in shown and reason in shown
+    assert "power.static" not in load_device("mine.toml").values
+    assert main(["calibrate-power", "b.json", "--device", "a100_40gb", "-o", "p.toml"]) == 2
+    assert reason in capsys.readouterr().err and not (folder / "p.toml").exists()
 
 
 def test_no_files__says_what_to_give(folder, capsys):

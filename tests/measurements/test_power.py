@@ -15,7 +15,8 @@ from sweep.cli import main
 from sweep.hardware.clocks import power_inputs
 from sweep.importers.files import read_source
 from sweep.measurements.calibrating_power import calibrate_power
-from sweep.measurements.power import PowerFit, energy_losses, fitted, read_power
+from sweep.measurements.power import PowerFit, energy_losses, fitted
+from sweep.measurements.power_table import read_power
 from sweep.specs import load_device, parse_device
 from sweep.specs.kernel import parse_kernel
 
@@ -70,6 +71,22 @@ def test_known_coefficients_and_voltages_are_found(tmp_path):
     assert (fit.deviations < 5).all()
 
 
+def test_activities_that_tell_the_units_badly_do_not_spoil_what_remains_without_any(tmp_path):
+    """As of a model: each kernel's activities are off by a factor, the same at all clocks."""
+    rng, off, lines = np.random.default_rng(2), {}, []
+    for line in lines_of(40):
+        kernel, *cells, busy, moving = line.split(",")
+        factor = off.setdefault(kernel, rng.uniform(0.3, 1.0))
+        lines.append(",".join([kernel, *cells, f"{float(busy) * factor:.9g}",
+                               f"{float(moving) * factor:.9g}"]))  # fmt: skip
+    found = calibrate_power(written(tmp_path / "t.csv", lines), device="gtx_titan_x",
+                            measured_power=NOMINAL)  # fmt: skip
+    static, idle, _, resting, _ = found.fit.coefficients
+    assert [static, idle, resting] == pytest.approx([25.0, 20.0, 5.0], rel=0.25)
+    plain, known = found.answer.rows[:2]
+    assert known["power_mean"] < 0.02 < plain["power_mean"]
+
+
 def test_units_and_order_of_lines_do_not_matter(tmp_path):
     lines = list(lines_of())
     one = calibrate_power(written(tmp_path / "t.csv", lines), device="gtx_titan_x")
@@ -98,11 +115,13 @@ def titan():
 
 
 def test_applications_that_the_fit_never_saw(titan):
-    """Without counters, times over clocks do not tell how many units a kernel keeps busy."""
+    """From times alone, with a kernel's one measured power, and beside rules without a model."""
     plain, known, clocks, highest, lowest = titan.answer.rows
-    assert plain["power_median"] < 0.14 < clocks["power_median"]
-    assert known["power_median"] < 0.035 and known["power_mean"] < 0.05
-    assert known["energy_median"] < 0.01 and known["energy_mean"] < 0.015
+    assert plain["power_median"] < 0.08 < 0.15 < clocks["power_median"]
+    assert plain["power_mean"] < 0.125 < 0.16 < clocks["power_mean"]
+    assert known["power_median"] < 0.025 and known["power_mean"] < 0.03
+    for row in (plain, known):
+        assert row["energy_median"] < 0.01 and row["energy_mean"] < 0.015
     assert min(highest["energy_median"], lowest["energy_median"]) > 0.1
     assert min(highest["energy_mean"], lowest["energy_mean"]) > 0.2
 
@@ -119,6 +138,18 @@ def test_shipped_power_is_that_of_the_fit(titan):
         )
     (kind,) = {s.kind for path, s in shipped.sources.items() if path.startswith("power.")}
     assert kind == "fitted" and not shipped.assumed(("power",))
+
+
+@pytest.mark.parametrize(
+    ("core", "memory", "watts"),
+    [(0.0, 0.0, 98.0), (0.367, 0.238, 137.3), (0.8345, 0.0, 147.4), (0.08, 0.696, 144.4)],
+)
+def test_tesla_k40__draws_what_was_measured_of_micro_benchmarks(core, memory, watts):
+    """At 875/3004 MHz; activities are the published utilisations. The first is what they leave."""
+    clock, other = np.array([[875e6]]), np.array([[3004e6]])
+    found = power_inputs([load_device("tesla_k40")], clock, other)
+    power = found["static_power"] + core * found["core_watts"] + memory * found["memory_watts"]
+    assert power.item() == pytest.approx(watts, rel=0.05)
 
 
 def test_the_device_computes_what_the_fit_says(titan):
@@ -183,7 +214,7 @@ def test_scale__meets_the_measured_power():
     plain, known = (sweep.scale(kernel, measured_power=w, **options).rows for w in (None, 150.0))
     assert known[-1]["power"] == pytest.approx(150.0)
     assert known[-1]["energy"] == pytest.approx(150.0 * 2e-3)
-    idle = [65.0, 150.0]
+    idle = [55.0, 150.0]
     assert all(idle[0] < low["power"] < idle[1] for low in known[:-1])
     assert [row["combined"] for row in known] == [row["combined"] for row in plain]
     with pytest.raises(sweep.QueryError, match="needs a single model"):
@@ -219,6 +250,8 @@ BAD = {
     "two clocks": (list(lines_of(4, cores=CORES[:2])), HEADER, "2 core clocks: a voltage curve"),
     "still": ([re.sub(r",[^,]+,([^,]+)$", r",0.5,\1", x) for x in GOOD], HEADER,
               "core_activity is 0.5 in all lines: a counter that stands still"),
+    "sensor": ([",".join([*x.split(",")[:4], "100", *x.split(",")[5:]]) for x in GOOD], HEADER,
+               "power is 100 W in all lines: a sensor that stands still"),
     "few pairs": ([x for x in PLAIN if ",600," in x], NO_ACTIVITY,
                   "kernel 'k0' was measured at 2 pairs of clocks: its activities need 3"),
     "twice": ([*GOOD, GOOD[-1]], HEADER, "a second time of 'k3'"),
@@ -248,7 +281,7 @@ def test_the_command_writes_a_device_file_that_lints_clean(folder, capsys):
     assert "wrote gtx_980_paper_power.toml" in capsys.readouterr().out
     assert main(["lint", "gtx_980_paper_power.toml"]) == 0
     text = Path("gtx_980_paper_power.toml").read_text()
-    assert text.count("[power]") == 1 and text.count('"power.static_W"') == 1
+    assert text.count("[power]") == 1 and text.count('"power.static_W" =') == 2  # source, deviation
     assert parse_device(text, "x").sources["power.static_W"].kind == "fitted"
     capsys.readouterr()
     assert "is there already" in refused(capsys, *given)

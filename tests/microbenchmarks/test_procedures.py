@@ -13,7 +13,7 @@ from support.simulated_gpu import FACTS, SimulatedGpu
 
 from sweep.cuda import nvrtc
 from sweep.errors import SweepError
-from sweep.microbenchmarks import luo_suda_2011
+from sweep.microbenchmarks import luo_suda_2011, zhang_owens_2011
 from sweep.microbenchmarks.case import Sample, Samples, checked
 from sweep.microbenchmarks.gpu import links
 from sweep.microbenchmarks.procedures import all_cases, all_values, as_json, from_json
@@ -65,6 +65,8 @@ def test_every_source_compiles(capability):
         ("fp32 ilp 4 warps 1", "fma.rn.f32", 128),
         ("integer ilp 1 warps 1", "xor.b32", 16),
         ("Mb7_C", "ld.global.cg.f32", 6),
+        ("global 8 ilp 4 warps 1", "ld.global.cg.v2.u32", 32),
+        ("shared 16 ilp 1 warps 32", "ld.shared.v4.u32", 8),
         ("Mb3_UC", "fma.rn.f32", 19),
         ("cost special 9", "ex2.approx.ftz.f32", 9),
         ("shared warps 4", "st.shared.u32", 16),
@@ -92,7 +94,8 @@ def test_cases__fit_the_gpu():
 def test_loads_from_dram__are_not_those_of_the_run_before():
     """Loops and tasks touch less than L2 holds in few warps: it is emptied before each run."""
     for case in all_cases(FACTS):
-        loads = case.procedure in ("hong_kim_2009", "luo_suda_2011") and case.buffer > 1 << 16
+        papers = ("hong_kim_2009", "luo_suda_2011", "lemeire_2016")
+        loads = case.procedure in papers and case.buffer > 1 << 16
         assert case.cold == (loads or case.name.startswith("few")), case.name
 
 
@@ -134,6 +137,8 @@ def test_links__are_one_cycle():
         ("model.wang_chu.dm_lat_slope_cycles", simulated_gpu.SLOPE, 0.1),
         ("model.wang_chu.dm_lat_intercept_cycles", simulated_gpu.INTERCEPT, 0.1),
         ("model.luo_suda.c", 0.5, 0.1),
+        ("model.luo_suda.m", 64.0, 0.0),
+        ("model.zhang_owens.cluster_count", simulated_gpu.CLUSTERS, 0.0),
     ],
 )  # fmt: skip
 def test_fit__returns_what_made_the_samples(found, key, expected, tolerance):
@@ -143,8 +148,10 @@ def test_fit__returns_what_made_the_samples(found, key, expected, tolerance):
 def test_luo_suda__degrees_are_those_of_the_parameters(found):
     """Several a, b, c and d give nearly the same degrees: these count."""
     given = [found[f"model.luo_suda.{name}"].value for name in "abcd"]
-    points = [(p, n, 0.0) for p in (0.3, 0.6, 0.8, 0.9) for n in (2.0, 8.0, 16.0, 32.0)]
-    own, true = (np.array(luo_suda_2011.degree(x, points)) for x in (given, simulated_gpu.DEGREE))
+    points = [(p, n, 0.0) for p in (0.3, 0.6, 0.8, 0.9) for n in (2.0, 8.0, 16.0, 32.0, 64.0)]
+    own, true = (
+        np.array(luo_suda_2011.degree(x, points, 64.0)) for x in (given, simulated_gpu.DEGREE)
+    )
     assert np.abs(own / true - 1.0).mean() < 0.1
 
 
@@ -157,12 +164,34 @@ def test_tables__have_the_rows_of_the_papers(found):
     latencies = found["model.lemeire.latencies"].value
     assert {row[0] for row in latencies} == {"sp", "int", "dp", "sf"}
     assert [row[1] for row in latencies if row[0] == "sp"] == [1, 2, 4]
+    dram = np.array(found["model.lemeire.global_memory"].value)
+    np.testing.assert_allclose(dram[:, 0], [4, 8, 16])
+    np.testing.assert_allclose(dram[:, 2], simulated_gpu.LATENCIES["dram"], rtol=0.03)
+    np.testing.assert_allclose(dram[:, 3], simulated_gpu.DRAM_GBPS, rtol=0.03)
+    expected = 32 * dram[:, 0] * 108 * 1.41 / simulated_gpu.DRAM_GBPS
+    np.testing.assert_allclose(dram[:, 1], expected, rtol=0.03)
+    local = np.array(found["model.lemeire.local_memory"].value)
+    np.testing.assert_allclose(local[:, 1], [1, 2, 4], rtol=0.03)
+    np.testing.assert_allclose(local[:, 2], simulated_gpu.LATENCIES["shared"], rtol=0.03)
     rates = found["model.zhang_owens.instruction_throughput"].value
     peak = 108 * 1.41 / simulated_gpu.ISSUE["fp32"]
     assert rates[-1][1] == pytest.approx(peak, rel=0.03) and rates[0][1] < 0.5 * peak
     service = dict(found["model.wang_chu.dm_del_table"].value)
     expected = 32 * 108 / (1400e9 * 810 / 1215) * 810 * (1410 / 1215) * 1e6
     assert set(service) == {810.0, 1215.0} and service[810.0] == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize("times", ["line", "noise"])
+def test_clusters__are_left_out_where_times_do_not_tell_them(samples, times):
+    rng, changed = np.random.default_rng(3), []
+    for sample in samples.found:
+        if sample.name.startswith("few"):
+            ms = 1.0 + sample.counts["blocks"] if times == "line" else rng.uniform(1.0, 2.0)
+            sample = dataclasses.replace(sample, ms=(ms,))
+        changed.append(sample)
+    assert zhang_owens_2011.clusters(dataclasses.replace(samples, found=tuple(changed))) is None
+    none = [s for s in samples.found if not s.name.startswith("few")]
+    assert zhang_owens_2011.clusters(dataclasses.replace(samples, found=tuple(none))) is None
 
 
 # ---------------------------------------------------------------------------- running

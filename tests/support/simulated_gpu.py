@@ -21,7 +21,12 @@ COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
 ISSUE = {"fp32": 0.5, "integer": 0.5, "fp64": 1.0, "special": 2.0}
 MEM_LD, UNCOALESCED, COALESCED = 480.0, 24.0, 6.0
 DEGREE = (3.0, 11.0, 0.5, 80.0)
+CLUSTERS = 27
 DRAM_GBPS, L2_GBPS = 1400.0, 4000.0
+WATTS = (40.0, 50.0, 90.0, 15.0, 45.0)
+"""Static [W]; core without activity and what full activity adds, the same of memory [W/GHz]."""
+
+VOLTAGE = ((600.0, 0.8), (900.0, 0.8), (1410.0, 1.0))
 
 
 class SimulatedGpu:
@@ -53,7 +58,26 @@ class SimulatedGpu:
         return self.at
 
     def watch(self, seconds: float) -> tuple[float, ...]:
-        return (250.0, 251.0) if self.power else ()
+        if not self.power:
+            return ()
+        core, memory = (clock / 1e3 for clock in self.at)
+        busy, moving = self.activities()
+        volts = np.interp(core * 1e3, *np.array(VOLTAGE).T)
+        static, idle, full, resting, moved = WATTS
+        watts = (
+            static + volts**2 * core * (idle + busy * full) + memory * (resting + moving * moved)
+        )
+        return tuple(watts * (1.0 + self.noise * self.random.standard_normal(10)))
+
+    def activities(self) -> tuple[float, float]:
+        """Core and memory activity of the case; units differ by what they draw."""
+        counts, (kind, *_) = self.case.counts, self.case.name.split()
+        if kind == "dram":
+            return 0.0, min(1.0, counts["warps"] / 24.0)
+        if kind == "l2":
+            return 1.1, 0.0
+        hidden = max(COMPLETION[kind] / counts["parallelism"] / counts["warps"], ISSUE[kind])
+        return {"fp32": 1.0, "integer": 0.9, "special": 0.8}[kind] * ISSUE[kind] / hidden, 0.0
 
     def run(self) -> tuple[float, float]:
         factor = 1.0 + self.noise * self.random.standard_normal()
@@ -66,7 +90,11 @@ class SimulatedGpu:
         counts, name, procedure = self.case.counts, self.case.name, self.case.procedure
         if "bytes" in counts and procedure == "zhang_owens_2011" and "cycle" not in name:
             if name.startswith(("dram", "l2", "few")):
-                peak = L2_GBPS if name.startswith("l2") else DRAM_GBPS * memory / 1215.0
+                of_l2, of_dram = L2_GBPS * core / 1410.0, DRAM_GBPS * memory / 1215.0
+                if name.startswith("few"):
+                    turns = np.ceil(counts["blocks"] / CLUSTERS)
+                    return 1.0, 1e-6 + turns * counts["bytes"] / counts["blocks"] / 50e9
+                peak = of_l2 if name.startswith("l2") else of_dram
                 rate = peak * 1e9 * min(1.0, counts.get("warps", 64.0) / 24.0)
                 seconds = counts["bytes"] / rate
                 return seconds * core * 1e6, seconds
@@ -81,6 +109,12 @@ class SimulatedGpu:
 
     def lemeire_2016(self, name, counts, ratio):
         kind, warps = name.split()[0], counts["warps"]
+        if "loads" in counts:
+            chains, width = int(name.split()[3]), counts["width"]
+            of_dram = DRAM_GBPS * 1e3 / FACTS.core_nominal / FACTS.sm_count  # bytes in a cycle
+            served = 32 * width / (of_dram if kind == "global" else 128.0)
+            one = LATENCIES["dram" if kind == "global" else "shared"] / chains / warps
+            return counts["loads"] * warps * max(one, served)
         per_warp = max(COMPLETION[kind] / counts["parallelism"] / warps, ISSUE[kind])
         return counts["instructions"] * warps * per_warp
 
@@ -102,5 +136,5 @@ class SimulatedGpu:
         share, alone = cost / (cost + LATENCIES["dram"]), 256 * (cost + LATENCIES["dram"])
         if counts["warps"] == 1:
             return alone
-        (degree,) = luo_suda_2011.degree(DEGREE, [(share, counts["warps"], 0.0)])
+        (degree,) = luo_suda_2011.degree(DEGREE, [(share, counts["warps"], 0.0)], 64.0)
         return counts["warps"] * alone / degree

@@ -7,6 +7,7 @@ first. The other one is reported. Rates at one size only bound what the device c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -240,6 +241,13 @@ def _clocks(result: Merged) -> None:
             source = f"assumed: the highest {domain} clock, {chosen[high].place}; none says nominal"
             chosen[nominal] = replace(chosen[high], key=nominal, source=source)
         ends = [chosen.get(path) for path in (low, nominal, high)]
+        if ends[1] is not None:
+            a, b = (float(end.value) if end else 0.0 for end in ends[:2])
+            c = float(ends[2].value) if ends[2] else math.inf
+            if not a <= b <= c:
+                to = said(ends[2]) if ends[2] else "more"
+                raise SweepError(f"{nominal}: {said(ends[1])} is outside {a:g} to {to}:"
+                                 " another GPU, or clocks that were limited?")  # fmt: skip
         if None in (ends[0], ends[2]):
             for end in (low, high):
                 if chosen.pop(end, None):
@@ -247,11 +255,6 @@ def _clocks(result: Merged) -> None:
                         f"clocks.{domain}: the range has one end only and is left out"
                         " (`nvidia-smi -q -d SUPPORTED_CLOCKS` lists all clocks)"
                     )
-            continue
-        a, b, c = (float(end.value) if end else 0.0 for end in ends)
-        if not a <= b <= c and ends[1] is not None and ends[2] is not None:
-            raise SweepError(f"{nominal}: {said(ends[1])} is outside {a:g} to {said(ends[2])}:"
-                             " another GPU, or clocks that were limited?")  # fmt: skip
 
 
 def _peak_bandwidth(result: Merged, target: str) -> None:

@@ -11,8 +11,9 @@ from sweep.microbenchmarks.procedures import MARK, all_values, from_json
 
 
 def _read(source: Source) -> list[Measurement]:
+    document = source.document
     try:
-        samples, version = from_json(source.document)
+        samples, version = from_json(document)
         values = all_values(samples)
     except SweepError as error:
         raise source.error(str(error)) from None

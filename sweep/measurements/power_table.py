@@ -1,0 +1,170 @@
+"""Measured powers over clocks, with activities: from a table, or from samples of our own kernels.
+
+A time model implies activities as follows. The mixes of computation and memory traffic
+(``mix.toml``), with many warps or few, whose times change over the clocks as the kernel's do are
+taken, and the mean of their activities. Times over clocks tell what a kernel waits for, not how
+many units it keeps busy: one that waits for latencies on the chip looks like one that computes.
+
+The samples of ``sweep calibrate --gpu`` tell activities: a kernel's rate of instructions, or of
+bytes, over the best rate that any kernel of the same class reaches at these clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.errors import QueryError, SweepError
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks import own_samples
+from sweep.importers.tuners.table import ClockTimes, Pair, read_clock_power
+from sweep.measurements.clock_validation import mixes_at
+from sweep.microbenchmarks.power import drawn
+from sweep.microbenchmarks.procedures import from_json
+from sweep.specs import Device
+
+Array = NDArray[np.float64]
+
+FEWEST_PAIRS = 3
+"""Fewest pairs of clocks of a kernel from which its activities are implied."""
+
+ALIKE = 0.01
+"""Mixes whose root mean square error over the clocks is within this of the smallest are alike [1]:
+neither times nor models are better than a hundredth."""
+
+
+@dataclass(frozen=True)
+class PowerTable:
+    """Measured powers, a line per kernel and pair of clocks.
+
+    Attributes
+    ----------
+    name : str
+        The file.
+    kernels : tuple of str
+        Names of the kernels.
+    kernel : array of int
+        The number of each line's kernel.
+    core, memory : array
+        Clocks [MHz].
+    time, power : array
+        Measured [s], [W].
+    activities : array, shape (2, lines)
+        Of the core and of the memory [1].
+    counted : bool
+        Whether the activities are those of the table, not a model's.
+    """
+
+    name: str
+    kernels: tuple[str, ...]
+    kernel: NDArray[np.intp]
+    core: Array
+    memory: Array
+    time: Array
+    power: Array
+    activities: Array
+    counted: bool
+
+    def of(self, chosen: NDArray[np.bool_]) -> PowerTable:
+        """Return the chosen lines."""
+        names = ("kernel", "core", "memory", "time", "power")
+        parts = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, **parts, activities=self.activities[:, chosen])
+
+
+def read_power(source: Source, device: Device, model: str, variant: str) -> PowerTable:
+    """Return the measured powers of a file, with activities.
+
+    Parameters
+    ----------
+    source : Source
+        A file for :func:`sweep.importers.tuners.table.read_clock_power`, or of the samples of
+        ``sweep calibrate --gpu``.
+    device : Device
+        The device, whose range covers the clocks.
+    model, variant : str
+        The time model that implies activities, if the file has none.
+
+    Raises
+    ------
+    SweepError
+        The file is wrong, or times over clocks are too few to imply activities.
+    """
+    if own_samples.READER.recognises(source.text):
+        return _of_samples(source)
+    rows = read_clock_power(source)
+    kernels = tuple(dict.fromkeys(row.kernel for row in rows))
+    times: ClockTimes = {kernel: {} for kernel in kernels}
+    for row in rows:
+        times[row.kernel][row.pair] = row.time
+    counted = bool(rows[0].activities)
+    found = {} if counted else implied_activities(times, device, model, variant, source.name)
+    shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
+    core, memory = np.array([row.pair for row in rows]).T
+    number = {kernel: i for i, kernel in enumerate(kernels)}
+    return PowerTable(
+        source.name,
+        kernels,
+        np.array([number[row.kernel] for row in rows]),
+        core,
+        memory,
+        np.array([row.time for row in rows]),
+        np.array([row.power for row in rows]),
+        np.array(shares).T,
+        counted,
+    )
+
+
+def _of_samples(source: Source) -> PowerTable:
+    """Return the powers of our own kernels, whose instructions and bytes are known."""
+    document = source.document
+    try:
+        rows = drawn(from_json(document)[0])
+    except SweepError as error:
+        raise source.error(str(error)) from None
+    if not rows:
+        raise source.error("no power at clocks that were held: NVML did not permit it")
+    kernels = tuple(dict.fromkeys(row.name for row in rows))
+    return PowerTable(
+        source.name,
+        kernels,
+        np.array([kernels.index(row.name) for row in rows]),
+        np.array([row.core for row in rows]),
+        np.array([row.memory for row in rows]),
+        np.array([row.seconds for row in rows]),
+        np.array([row.watts for row in rows]),
+        np.array([[row.computing, row.moving] for row in rows]).T,
+        True,
+    )
+
+
+def implied_activities(
+    times: ClockTimes, device: Device, model: str, variant: str, name: str
+) -> dict[str, dict[Pair, tuple[float, float]]]:
+    """Return the activities of core and memory that a model implies, for kernels with these times.
+
+    Raises
+    ------
+    QueryError
+        A kernel was measured at fewer than three pairs of clocks, or the model has no time.
+    """
+    few = next((k for k, own in times.items() if len(own) < FEWEST_PAIRS), None)
+    if few is not None:
+        raise QueryError(
+            f"{name}: kernel '{few}' was measured at {len(times[few])} pairs of clocks: its"
+            f" activities need {FEWEST_PAIRS}, or columns core_activity and memory_activity"
+        )
+    pairs = sorted({pair for own in times.values() for pair in own})
+    predicted, core, memory = mixes_at(pairs, device, model, variant)
+    if not np.isfinite(predicted).any():
+        raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")
+    logarithms, shares, found = np.log(predicted), np.nan_to_num(np.stack([core, memory])), {}
+    for kernel, own in times.items():
+        at = [pairs.index(pair) for pair in own]
+        error = np.std(logarithms[at] - np.log(list(own.values()))[:, np.newaxis], axis=0)
+        best = (error <= np.nanmin(error) + ALIKE).astype(np.float64)
+        means = (shares @ best / best.sum())[:, at].T.tolist()
+        found[kernel] = dict(zip(own, map(tuple, means), strict=True))
+    return found
