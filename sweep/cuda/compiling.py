@@ -28,7 +28,14 @@ from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
 from sweep.importers.ptx.analysis import MOST_THREADS
-from sweep.specs.compiled import CAPABILITIES, CAPABILITY, OF_AMD, QUANTITIES, target_number
+from sweep.specs.compiled import (
+    CAPABILITIES,
+    CAPABILITY,
+    DERIVED,
+    OF_AMD,
+    QUANTITIES,
+    target_number,
+)
 
 FOLDER = "compiled"
 """Where findings are kept, in the directory of compiled passes."""
@@ -331,7 +338,7 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         texts = (
             f"{c} compiled for {STANDS_IN[c][0]} with {STANDS_IN[c][1]} registers" for c in stood_in
         )
-        head["derived"] = ", ".join(texts)
+        head[DERIVED] = ", ".join(texts)
     if equal:
         head[CAPABILITIES] = ", ".join(f"{c} as {equal[c]}" if c in equal else c for c in rows)
     text = io.StringIO()
