@@ -23,7 +23,7 @@ from sweep import __version__
 from sweep.cuda import amdgpu, opencl
 from sweep.cuda.filling import Filling
 from sweep.cuda.findings import Block, instructions, resources
-from sweep.cuda.nvrtc import STANDS_IN, Compiler, load
+from sweep.cuda.nvrtc import LEAST_OF_NEW, STANDS_IN, WHEELS, Compiler, load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
@@ -176,8 +176,10 @@ def compile_all(
         compiler = compiler_for(capability, task.library)
         if capability not in compiler.capabilities:
             known = ", ".join(compiler.capabilities)
+            is_old = target_number(capability) < LEAST_OF_NEW <= target_number(known.split(", ")[0])
             raise SweepError(
                 f"{compiler.version} does not compile for {capability}, but for {known}"
+                + f" (for {capability}: pip install {WHEELS[-1]})" * is_old
             )
     blocks = {number: variants.block(number) for number in variants.sample(most)}
     # No GPU launches a larger block, so nothing is to be known of it.
