@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -286,7 +287,7 @@ def parse_table(
         raise ValueError("no rows")
     keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1)
     cells: list[list[Any]] = [[] for _ in rows[0]]
-    readers = [_reader_of(column, parameters) for column in rows[0]]
+    readers = [cache(_reader_of(column, parameters)) for column in rows[0]]  # most cells repeat
     for number, row in enumerate(rows[1:], start=n_head + 2):
         if len(row) != len(readers):
             raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")
