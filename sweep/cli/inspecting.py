@@ -228,14 +228,14 @@ def lint(arguments: argparse.Namespace) -> int:
         try:
             resolve(load_plan(name))
         except SweepError as error:
-            messages.append((str(error), True))
+            messages.append((str(error), "error"))
     others = [name for name in arguments.files if name not in plans]
     findings = lint_specs(others, _declared())
-    messages += [(str(finding), finding.severity == "error") for finding in findings]
+    messages += [(str(finding), finding.severity) for finding in findings]
     for message, _ in messages:
         print(message)
-    errors = sum(is_error for _, is_error in messages)
-    print(f"{len(arguments.files)} given: {errors} errors, {len(messages) - errors} warnings")
+    errors, warnings = (sum(s == kind for _, s in messages) for kind in ("error", "warning"))
+    print(f"{len(arguments.files)} given: {errors} errors, {warnings} warnings")
     return 2 if errors else 0
 
 

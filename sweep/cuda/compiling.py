@@ -23,12 +23,19 @@ from sweep import __version__
 from sweep.cuda import amdgpu, opencl
 from sweep.cuda.filling import Filling
 from sweep.cuda.findings import Block, instructions, resources
-from sweep.cuda.nvrtc import STANDS_IN, Compiler, load
+from sweep.cuda.nvrtc import LEAST_OF_NEW, STANDS_IN, WHEELS, Compiler, load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import cache_directory, keep, kept
 from sweep.errors import SweepError
 from sweep.importers.ptx.analysis import MOST_THREADS
-from sweep.specs.compiled import CAPABILITIES, CAPABILITY, OF_AMD, QUANTITIES, target_number
+from sweep.specs.compiled import (
+    CAPABILITIES,
+    CAPABILITY,
+    DERIVED,
+    OF_AMD,
+    QUANTITIES,
+    target_number,
+)
 
 FOLDER = "compiled"
 """Where findings are kept, in the directory of compiled passes."""
@@ -169,8 +176,10 @@ def compile_all(
         compiler = compiler_for(capability, task.library)
         if capability not in compiler.capabilities:
             known = ", ".join(compiler.capabilities)
+            is_old = target_number(capability) < LEAST_OF_NEW <= target_number(known.split(", ")[0])
             raise SweepError(
                 f"{compiler.version} does not compile for {capability}, but for {known}"
+                + f" (for {capability}: pip install {WHEELS[-1]})" * is_old
             )
     blocks = {number: variants.block(number) for number in variants.sample(most)}
     # No GPU launches a larger block, so nothing is to be known of it.
@@ -331,7 +340,7 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         texts = (
             f"{c} compiled for {STANDS_IN[c][0]} with {STANDS_IN[c][1]} registers" for c in stood_in
         )
-        head["derived"] = ", ".join(texts)
+        head[DERIVED] = ", ".join(texts)
     if equal:
         head[CAPABILITIES] = ", ".join(f"{c} as {equal[c]}" if c in equal else c for c in rows)
     text = io.StringIO()

@@ -22,6 +22,9 @@ from sweep.errors import SweepError
 WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu11")
 """Distributions with the library, the newest first."""
 
+LEAST_OF_NEW = 5.0
+"""Compute capability at which NVRTC 12 begins; the last of `WHEELS` compiles for older ones."""
+
 _NO_LIBRARY = (
     "NVRTC is not installed: `pip install kernel-sweep[compile]`, or the wheel"
     " nvidia-cuda-nvrtc-cu11 for compute capabilities below 5.0"

@@ -51,7 +51,7 @@ def rules_of(devices: tuple[Device, ...], memory: str, ndim: int) -> Any:
     """Return each device's rule for global, shared or constant memory, or for the banks of L1."""
     versions = [device.compute_capability for device in devices]
     if memory == "global":
-        return device_array(map(rule_of, versions), ndim)
+        return device_array((rule_of(device.target) for device in devices), ndim)
     if memory == "constant":
         return device_array(["constant" if v else bank_rule_of(v) for v in versions], ndim)
     return device_array([bank_rule_of(v, local=memory == "shared") for v in versions], ndim)

@@ -135,7 +135,7 @@ def _transactions(name: str, case: Case) -> Iterator[Line]:
     sectors = literal(scalar(access.sectors))
     text = (
         f"{declared.pattern} {declared.kind}{where}: {sectors} sectors of 32 bytes"
-        f" a warp, {kind} by the {rule_of(case.device.compute_capability)} rule of"
+        f" a warp, {kind} by the {rule_of(case.device.target)} rule of"
         f" {case.device.generation}"
     )
     yield Line(f"{name}: transactions", scalar(access.transactions), "1", formula=text)

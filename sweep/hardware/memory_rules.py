@@ -12,8 +12,15 @@ segment  1.2, 1.3        a half-warp: the segment that holds the address of its 
                          halved while one half holds all, serves every lane in it; and so on
 line     2.x             lines of 128 bytes, of every 128 bytes that the warp requests at once
 sector   3.0 and later   sectors of 32 bytes of the whole warp
-line64   none: AMD       lines of 64 bytes of the whole wavefront (the first cache, GCN to CDNA 2)
+line64   AMD: gfx9       lines of 64 bytes of the whole wavefront (GCN, CDNA and CDNA 2)
+line128  AMD: gfx94x,    lines of 128 bytes of the whole wavefront (CDNA 3 and later, RDNA)
+         gfx10 and later
 ======== =============== ==========================================================================
+
+AMD's lines are those of the first vector cache in the tables of AMD's Linux driver
+(torvalds/linux@01bdb31, drivers/gpu/drm/amd/amdkfd/kfd_crat.c; for gfx94x and gfx11, whose tables
+the chip gives without lines, what later versions of that file put). L2 has the same lines, but
+for gfx90a, of 128 bytes; what it reads from DRAM for half a line is not told: half a line is taken.
 
 What a request takes in the first-level cache differs from what it costs beyond:
 
@@ -70,9 +77,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweep.errors import SpecError, nearest
 
-RULES = ("strict", "segment", "line", "sector", "line64", "texture")
+RULES = ("strict", "segment", "line", "sector", "line64", "texture", "line128")
 """The rules by which addresses of global memory become transactions: NVIDIA's, oldest first, and
-AMD's; the last one is of the first-level cache of 5.x and 6.x only."""
+AMD's; ``texture`` is of the first-level cache of 5.x and 6.x only."""
 
 BANK_RULES = ("half_warp", "wide_bank", "warp", "merging", "constant")
 """The rules of shared memory banks, and that of constant memory."""
@@ -96,19 +103,24 @@ def _version(compute_capability: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def rule_of(compute_capability: str) -> str:
+def rule_of(target: str) -> str:
     """Return the rule of a compute capability, such as ``"segment"`` for ``"1.3"``.
 
-    A device without compute capability, given as an empty text, is one of AMD (``"line64"``).
+    Parameters
+    ----------
+    target : str
+        The compute capability, or what AMD's compiler calls the device, such as ``"gfx90a"``;
+        ``""`` is a GPU of AMD that this compiler does not know (GCN and older).
 
     Raises
     ------
     SpecError
-        If it is no compute capability.
+        If it is neither.
     """
-    if not compute_capability:
-        return "line64"
-    major, minor = _version(compute_capability)
+    if not target or target.startswith("gfx"):
+        is_long = re.match(r"gfx(9[45]|1\d)", target) is not None
+        return "line128" if is_long else "line64"
+    major, minor = _version(target)
     if major == 1:
         return "strict" if minor < 2 else "segment"
     return "line" if major == 2 else "sector"

@@ -19,7 +19,8 @@ from sweep.jit import compilable, compiled
 Array = NDArray[Any]
 
 SECTOR_BYTES = 32
-STRICT, SEGMENT, LINE, SECTOR, LINE64, TEXTURE = range(6)  # the places of their names in RULES
+# The places of their names in RULES.
+STRICT, SEGMENT, LINE, SECTOR, LINE64, TEXTURE, LINE128 = range(7)
 
 HEADER = 4
 """Integers of a row before its addresses."""
@@ -228,9 +229,10 @@ def one_warp(row: Any) -> Any:
     sectors = blocks(addresses, 0, lanes, word_bytes, SECTOR_BYTES)
     if rule == SECTOR:
         return sectors, sectors * SECTOR_BYTES, sectors
-    if rule == LINE64:
-        lines = blocks(addresses, 0, lanes, word_bytes, LINE_BYTES // 2)
-        return lines, lines * (LINE_BYTES // 2), sectors
+    if rule == LINE64 or rule == LINE128:
+        size = LINE_BYTES if rule == LINE128 else LINE_BYTES // 2
+        lines = blocks(addresses, 0, lanes, word_bytes, size)
+        return lines, lines * size, sectors
     together = HALF_WARP
     if rule == LINE:  # 2.x: the lanes that request 128 bytes at once
         together = min(2 * HALF_WARP, LINE_BYTES // word_bytes)

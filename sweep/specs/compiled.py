@@ -11,8 +11,9 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ OF_AMD = 1000.0
 
 CAPABILITIES = "capabilities"
 """In the head: the capabilities compiled for; ``8.9 as 8.6`` has the same numbers, and no rows."""
+
+DERIVED = "derived"
+"""In the head: ``3.0 compiled for 3.5 with 63 registers``, where no compiler knows the first."""
 
 QUANTITIES: dict[str, str] = {
     "exact": "1 if this variant was compiled, 0 if its numbers follow from the nearest that was",
@@ -103,10 +107,24 @@ class CompiledTable:
     @property
     def counted(self) -> str:
         """The number of rows in words, and how many of them nobody compiled."""
+        return ", ".join([f"{len(self.codes):,} rows", *self._uncompiled()])
+
+    @property
+    def not_compiled(self) -> str:
+        """As `counted`, ``""`` if each row was compiled for its compute capability."""
+        return self.counted if any(self._uncompiled()) else ""
+
+    def _uncompiled(self) -> Iterator[str]:
+        """Yield in words how many rows nobody compiled, or for another capability."""
         exact = self.columns.get("exact", np.ones(len(self.codes)))
-        filled = int((exact == 0).sum())
-        words = f", {filled:,} of them not compiled: they follow from others (exact = 0)"
-        return f"{len(self.codes):,} rows{words if filled else ''}"
+        if filled := int((exact == 0).sum()):
+            yield f"{filled:,} of them not compiled: they follow from others (exact = 0)"
+        own = self.axes[0][self.codes // math.prod(map(len, self.axes[1:]))]
+        for capability in self.axes[0]:
+            used = self.compiled_for(float(capability))
+            if used is not None and used != capability:
+                n = int(((own == capability) & (exact != 0)).sum())
+                yield f"{n:,} of them of {capability:.1f} compiled for {used:.1f}"
 
     def capability_for(self, device: float) -> float | None:
         """Return the compute capability whose rows serve a device: the nearest at or below.
@@ -121,17 +139,21 @@ class CompiledTable:
     def compiled_for(self, device: float) -> float | None:
         """Return the compute capability for which the rows that serve a device were compiled.
 
-        Where two have the same numbers, the head states both, and one has the rows.
+        Where two have the same numbers, the head states both, and one has the rows. Where another
+        compiler stood in, the head says so, too (``derived``).
         """
+        stand_ins = re.findall(r"(\d+\.\d+) compiled for (\d+\.\d+)", self.head.get(DERIVED, ""))
+        stood_in = {float(own): float(used) for own, used in stand_ins}
         stated = re.findall(
             r"(?:^|, )(\d+\.\d+)(?: as (\d+\.\d+))?", self.head.get(CAPABILITIES, "")
         )
         rows_of = {float(own): float(rows or own) for own, rows in stated}
         rows = self.capability_for(device)
         if rows is None or device in rows_of:
-            return None if rows is None else device
+            return None if rows is None else stood_in.get(device, device)
         others = [own for own, known in rows_of.items() if known == rows]
-        return rows if rows in others else max(others, default=rows)
+        found = rows if rows in others else max(others, default=rows)
+        return stood_in.get(found, found)
 
     def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Return a column's numbers for arrays of values, and where the table has no row."""
@@ -265,7 +287,7 @@ def parse_table(
         raise ValueError("no rows")
     keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1)
     cells: list[list[Any]] = [[] for _ in rows[0]]
-    readers = [_reader_of(column, parameters) for column in rows[0]]
+    readers = [cache(_reader_of(column, parameters)) for column in rows[0]]  # most cells repeat
     for number, row in enumerate(rows[1:], start=n_head + 2):
         if len(row) != len(readers):
             raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")

@@ -160,7 +160,8 @@ def lint(
     Returns
     -------
     list of Finding
-        Empty if all files are valid. Files with warnings can be used.
+        Empty if all files are valid. Files with warnings can be used. A note says how many rows of
+        a kernel's compiled table nobody compiled.
     """
     findings: list[Finding] = []
     for path in paths:
@@ -185,7 +186,10 @@ def _lint_file(
             return report.findings
         kind = _kind_of(text, path)
         if kind == "kernel":
-            inspect_kernel(report, text, path.stem, path)
+            kernel = inspect_kernel(report, text, path.stem, path)
+            if kernel is not None and kernel.compiled is not None:
+                if rows := kernel.compiled.not_compiled:
+                    report.error("compiled.table", rows, kernel.compiled.name, "note")
         elif kind == "device":
             device = inspect_device(report, text, path.stem, path)
             if device is not None and model_parameters is not None:

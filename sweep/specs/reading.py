@@ -198,7 +198,7 @@ class Finding:
     message : str
         The problem, the value and the expected value, in one line.
     severity : str
-        ``error`` (the file is refused) or ``warning``.
+        ``error`` (the file is refused), ``warning``, or ``note`` (nothing needs a change).
     """
 
     file: str
@@ -220,7 +220,7 @@ class Report:
         self.findings: list[Finding] = []
 
     def error(self, path: str, reason: str, value: Any = _ABSENT, severity: str = "error") -> None:
-        """Add an error at a dotted path, with the value at that path; or a warning."""
+        """Add an error at a dotted path, with the value at that path; or a warning or note."""
         if severity == "error" and len(self.errors) >= MAX_ERRORS:
             self.result(None)
         head = path if value is _ABSENT else f"{path} = {show(value)}"

@@ -259,6 +259,7 @@ def test_plan_gives_values_and_capabilities(folder, compiler):
         (COMMAND, "give --compute-capability, such as 7.0,8.6"),
         (COMMAND[:2], "give --kernel NAME or --plan PLAN"),
         ((*COMMAND, "--compute-capability", "3.5"), "NVRTC 1.0 does not compile for 3.5, but for"),
+        ((*COMMAND, "--compute-capability", "3.5"), "3.5: pip install nvidia-cuda-nvrtc-cu11)"),
         ((*ENTRY, "-o", "x.txt"), "x.txt: a table is named KEY.csv"),
         ((*ENTRY, "--define", "tlie"), "--define tlie: no problem size or parameter of sums"),
         (

@@ -214,15 +214,19 @@ def test_amd__has_its_own_limits():
     assert specs.load_device("v100").generation == "compute capability 7.0"
 
 
-@pytest.mark.parametrize(("pattern", "stride", "transactions", "moved", "sectors"), [
-    ("coalesced", None, 4, 256, 8), ("strided", 2, 8, 512, 16), ("strided", 16, 64, 4096, 64),
-    ("uncoalesced", None, 64, 4096, 64), ("broadcast", None, 1, 64, 1),
+@pytest.mark.parametrize(("key", "pattern", "stride", "transactions", "moved", "sectors"), [
+    ("mi210", "coalesced", None, 4, 256, 8), ("mi210", "strided", 2, 8, 512, 16),
+    ("mi210", "strided", 16, 64, 4096, 64), ("mi210", "uncoalesced", None, 64, 4096, 64),
+    ("mi210", "broadcast", None, 1, 64, 1), ("mi300x", "coalesced", None, 2, 256, 8),
+    ("mi300x", "strided", 16, 32, 4096, 64), ("radeon_pro_w7800", "strided", 2, 2, 256, 8),
+    ("radeon_pro_w7800", "uncoalesced", None, 32, 4096, 32),
 ])  # fmt: skip
-def test_amd__lines_of_64_bytes(pattern, stride, transactions, moved, sectors):
-    rule = rule_of(specs.load_device("mi210").compute_capability)
-    assert (rule, bank_rule_of("")) == ("line64", "warp")
-    found = access_transactions(pattern, 4, stride, 64, rule)
+def test_amd__lines_of_the_first_cache(key, pattern, stride, transactions, moved, sectors):
+    device = specs.load_device(key)
+    found = access_transactions(pattern, 4, stride, device.values["chip.warp_size"],
+                                rule_of(device.target))  # fmt: skip
     assert tuple(float(x) for x in found) == (transactions, moved, sectors)
+    assert bank_rule_of(device.compute_capability) == "warp"
 
 
 @pytest.mark.parametrize(("key", "bytes_of_a_clock"), [  # of the whole L2, at most, by AMD's papers

@@ -82,7 +82,7 @@ def texture(lanes, word_bytes):
     return [32 for n in lines for _ in range(0, n, 4)]
 
 
-BY_RULE = (strict, segment, line, blocks_of(32), blocks_of(64), texture)
+BY_RULE = (strict, segment, line, blocks_of(32), blocks_of(64), texture, blocks_of(128))
 SIZES = dict(zip(RULES, BY_RULE, strict=True))
 
 

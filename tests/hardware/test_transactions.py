@@ -46,6 +46,16 @@ def test_rules__of_a_capability():
                 function(wrong)
 
 
+@pytest.mark.parametrize(("target", "line_bytes"), [  # cache_line_size in AMD's Linux driver
+    ("", 64), ("gfx906", 64), ("gfx908", 64), ("gfx90a", 64), ("gfx942", 128), ("gfx1032", 128),
+    ("gfx1100", 128),
+])  # fmt: skip
+def test_rules__lines_of_amd(target, line_bytes):
+    rule = rule_of(target)
+    assert transactions_of_addresses(line_bytes * LANES, 4, rule) == (32, 32 * line_bytes)
+    assert transactions_of_addresses(line_bytes // 2 * LANES, 4, rule) == (16, 16 * line_bytes)
+
+
 KEPT = {  # what first-level caches keep: NVIDIA's tuning guides of Kepler, Maxwell and Pascal
     **dict.fromkeys(("1.0", "1.3"), ("banks", set())),
     "2.0": ("line", {"global", "read_only", "local"}),
@@ -82,11 +92,14 @@ def test_texture__requests_of_a_warp_whatever_its_words(word_bytes, requests):
     ("addresses", "expected"),
     [
         # aligned and sequential
-        (128 + 4 * LANES, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128)]),
+        (128 + 4 * LANES, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128), (1, 128)]),
         # aligned and non-sequential: in each half-warp two lanes exchange their words
-        (128 + 4 * EXCHANGED, [(32, 1024), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128)]),
+        (
+            128 + 4 * EXCHANGED,
+            [(32, 1024), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128), (1, 128)],
+        ),
         # misaligned and sequential: 128 B at 128, 64 B at 192 and 32 B at 256 on 1.2 and 1.3
-        (132 + 4 * LANES, [(32, 1024), (3, 224), (2, 256), (5, 160), (3, 192), (4, 128)]),
+        (132 + 4 * LANES, [(32, 1024), (3, 224), (2, 256), (5, 160), (3, 192), (4, 128), (2, 256)]),
     ],
     ids=["aligned", "non-sequential", "misaligned"],
 )
@@ -96,11 +109,11 @@ def test_addresses__programming_guide_figure(addresses, expected):
 
 @pytest.mark.parametrize(
     ("word_bytes", "expected"),
-    [(1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64), (4, 128)]),
-     (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64), (4, 128)]),
-     (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128)]),
-     (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256), (8, 256)]),
-     (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512), (16, 512)])],
+    [(1, [(32, 1024), (2, 64), (1, 128), (1, 32), (1, 64), (4, 128), (1, 128)]),
+     (2, [(32, 1024), (2, 64), (1, 128), (2, 64), (1, 64), (4, 128), (1, 128)]),
+     (4, [(2, 128), (2, 128), (1, 128), (4, 128), (2, 128), (4, 128), (1, 128)]),
+     (8, [(2, 256), (2, 256), (2, 256), (8, 256), (4, 256), (8, 256), (2, 256)]),
+     (16, [(4, 512), (4, 512), (4, 512), (16, 512), (8, 512), (16, 512), (4, 512)])],
 )  # fmt: skip
 def test_addresses__consecutive_words(word_bytes, expected):
     addresses = 1024 + word_bytes * LANES
@@ -137,23 +150,23 @@ def cost(pattern, word_bytes=4, stride=None, lanes=32):
 
 
 def test_patterns__of_4_byte_words():
-    assert cost("coalesced") == ([2, 2, 1, 4, 2, 4], 4)
-    assert cost("uncoalesced") == ([32, 32, 32, 32, 32, 8], 32)
-    assert cost("broadcast") == ([32, 2, 1, 1, 1, 4], 1)
+    assert cost("coalesced") == ([2, 2, 1, 4, 2, 4, 1], 4)
+    assert cost("uncoalesced") == ([32, 32, 32, 32, 32, 8, 32], 32)
+    assert cost("broadcast") == ([32, 2, 1, 1, 1, 4, 1], 1)
     assert cost("strided", stride=0) == cost("broadcast")
     assert cost("strided", stride=1) == cost("coalesced")
-    assert cost("strided", stride=2) == ([32, 2, 2, 8, 4, 4], 8)
-    assert cost("strided", stride=8) == ([32, 8, 8, 32, 16, 4], 32)
+    assert cost("strided", stride=2) == ([32, 2, 2, 8, 4, 4, 2], 8)
+    assert cost("strided", stride=8) == ([32, 8, 8, 32, 16, 4, 8], 32)
     assert cost("strided", stride=32) == cost("uncoalesced")
     assert cost("strided", stride=10**9) == cost("uncoalesced")
-    assert cost("coalesced", lanes=0) == ([0, 0, 0, 0, 0, 0], 0)
+    assert cost("coalesced", lanes=0) == ([0] * 7, 0)
 
 
 def test_patterns__misaligned_is_the_mean_over_starts_off_a_half_warps_boundary():
     transactions, sectors = cost("misaligned")
     # 30 starts: two of them (32 and 96 bytes) at a sector's border.
     assert sectors == pytest.approx((2 * 4 + 28 * 5) / 30)
-    assert transactions == pytest.approx([32, 3, 2, sectors, 3, 4])
+    assert transactions == pytest.approx([32, 3, 2, sectors, 3, 4, 2])
     each = [transactions_of_addresses(s + 4 * LANES, 4, "segment") for s in range(4, 128, 4)]
     moved = access_transactions("misaligned", 4, None, 32, "segment")[1]
     assert moved == pytest.approx(np.mean([size for i, (_, size) in enumerate(each) if i != 15]))

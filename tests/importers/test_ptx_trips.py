@@ -40,8 +40,48 @@ TOP = """
   END:
     ret;
 """
+# As NVRTC 12.9 writes for 10.0: turns of 9 before a rest, which follows from half a product, and a
+# loop of two iterations that a predicate ends.
+REST_OF_NINE = """
+    mov.u32 %r1, {n};
+    add.s32 %r2, %r1, -1;
+    mul.hi.u32 %r3, %r2, 954437177;
+    shr.u32 %r3, %r3, 1;
+    mul.lo.s32 %r3, %r3, 9;
+    sub.s32 %r3, %r2, %r3;
+    add.s32 %r4, %r3, 1;
+    setp.eq.s32 %p1, %r4, 9;
+    selp.b32 %r5, 0, %r4, %p1;
+    sub.s32 %r6, %r5, %r1;
+  L:
+    add.s32 %r6, %r6, 9;
+    setp.ne.s32 %p2, %r6, 0;
+    @%p2 bra L;
+    ret;
+"""
+BY_PREDICATE = """
+    mov.pred %p2, {first};
+  L:
+    mov.pred %p1, %p2;
+    add.f32 %f1, %f1, %f1;
+    mov.pred %p2, 0;
+    @{negation}%p1 bra L;
+    ret;
+"""
 COMPARE = st.sampled_from(["lt", "le", "gt", "ge", "ne", "eq"])
 SMALL = st.integers(-30, 30)
+
+
+@pytest.mark.parametrize("n", [9, 10, 17, 18, 376])
+def test_trips__of_turns_before_a_rest(n):
+    assert trips(REST_OF_NINE.format(n=n)) == [n // 9]
+
+
+@pytest.mark.parametrize(("first", "negation", "expected"), [
+    ("-1", "", 2), ("0", "", 1), ("-1", "!", 1),
+])  # fmt: skip
+def test_trips__of_a_loop_that_a_predicate_ends(first, negation, expected):
+    assert trips(BY_PREDICATE.format(first=first, negation=negation)) == [expected]
 
 
 def check(body):

@@ -10,7 +10,7 @@ from sweep.specs import load_kernel
 
 TABLE = load_kernel("coulomb_sum").compiled
 NAMES = ("Z_ITERATIONS", "INNER_UNROLL_FACTOR", "USE_SOA")
-OLD, NEW = "tesla_k20", "rtx_2080_ti"  # without and with rows of the table
+OLD, NEW = "radeon_pro_w7800", "rtx_2080_ti"  # without and with rows of the table
 
 
 def counts(device, z, unroll, soa, **more):

@@ -9,7 +9,7 @@ from support.launches import launched
 
 NAMES = ("between_method", "tile_size", "use_precomputed_slopes", "use_method")
 CASES = list(product((0, 1, 2, 3), (1, 4, 8, 20), (0, 1), (0, 1)))
-OLD, NEW = "tesla_k20", "rtx_2080_ti"  # without and with rows of the table
+OLD, NEW = "radeon_pro_w7800", "rtx_2080_ti"  # without and with rows of the table
 
 
 def counts(device, chosen):

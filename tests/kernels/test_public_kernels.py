@@ -9,7 +9,17 @@ from support.launches import accesses_of, launched, numbers_of
 import sweep
 from sweep.space import Plan
 
-DEVICES = ("gtx_980_paper", "rtx_2080_ti", "rtx_3090", "a100_40gb")
+DEVICES = (  # of each generation from 3.0 on
+    "gtx_680",
+    "tesla_k20",
+    "gtx_980_paper",
+    "rtx_2080_ti",
+    "rtx_3090",
+    "a100_40gb",
+    "h100_sxm",
+    "rtx_5090",
+)
+WITHOUT_ROWS = "radeon_pro_w7800"
 CHOSEN = {
     "reduction": {"block_size_x": 256, "use_shuffle": 1, "vector": 4, "num_blocks": 1024},
     "scan": {"THREADBLOCK_SIZE": 256},
@@ -38,23 +48,26 @@ def seconds(kernel, device="rtx_3090", **changes):
 def test_table__has_rows_and_valid_configurations(kernel):
     launch = launched(kernel, *DEVICES, **CHOSEN[kernel])
     names = launch.values
-    has_rows = names["compute_capability"] >= (7.5 if kernel == "nbody" else 5.2)
-    assert np.all((names["compiled"] == 1) == has_rows)
-    assert names["compiled"].any()
+    assert np.all(names["compiled"] == 1)
     assert np.all(launch.status == 0)
+    # Of 3.0, which only 3.5 stands in for, a thread has 63 registers.
+    assert names["registers_per_thread"].ravel()[0] <= 63
     assert np.all(launch.workload.occupancy.occupancy > 0)
 
 
 @pytest.mark.parametrize("kernel", CHOSEN)
 def test_formulas__serve_devices_without_a_row(kernel):
-    launch = launched(kernel, "gtx_680", **CHOSEN[kernel])
+    launch = launched(kernel, WITHOUT_ROWS, **CHOSEN[kernel])
     assert numbers_of(launch)["compiled"] == 0
     assert launch.status.item() == 0
 
 
 @pytest.mark.parametrize("kernel", ["scan", "stencil_3d", "nbody"])
 def test_formulas__are_near_the_table(kernel):
-    old, new = (launched(kernel, d, **CHOSEN[kernel]).workload for d in ("gtx_680", "rtx_2080_ti"))
+    old, new = (
+        launched(kernel, device, **CHOSEN[kernel]).workload
+        for device in (WITHOUT_ROWS, "rtx_2080_ti")
+    )
     for name in ("fp32", "integer", "special"):
         if name in old.instructions:
             written, compiled = (w.instructions[name].item() for w in (old, new))

@@ -147,6 +147,17 @@ def test_rows_that_nobody_compiled_are_counted(folder):
     (folder / "compiled.csv").write_text(text)
     counted = load_kernel(folder / "compiled.toml").compiled.counted
     assert counted == "4 rows, 1 of them not compiled: they follow from others (exact = 0)"
+    (finding,) = lint([folder])
+    assert (finding.path, finding.severity) == ("compiled.table", "note")
+    assert str(finding).endswith(f'note: compiled.table = "compiled.csv": {counted}')
+
+
+def test_rows_that_another_compiler_stood_in_for_are_counted_and_named(folder):
+    head = "# derived: 5.2 compiled for 5.3 with 63 registers\n# source: "
+    change(folder / "compiled.csv", "# source: ", head)
+    table = load_kernel(folder / "compiled.toml").compiled
+    assert [table.compiled_for(device) for device in (3.5, 5.2, 7.0, 8.6)] == [None, 5.3, 5.3, 8.6]
+    assert table.counted == "4 rows, 3 of them of 5.2 compiled for 5.3"
 
 
 def test_rerun_needs_only_the_store(folder, tmp_path):

@@ -131,7 +131,7 @@ def test_kernel__sources(kernel):
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda path: path.stem)
 def test_shipped_kernel__is_valid_and_has_a_configuration_that_meets_its_constraints(path):
-    assert [str(finding) for finding in specs.lint([path])] == []
+    assert [str(f) for f in specs.lint([path]) if f.severity != "note"] == []
     kernel = specs.load_kernel(path.stem)
     assert kernel == specs.load_kernel(path)
     jsonschema.validate(tomllib.loads(kernel.text), specs.json_schema("kernel"))

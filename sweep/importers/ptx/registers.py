@@ -153,6 +153,12 @@ def _divide(a: Value, b: Value, *, remainder: bool) -> Value:
     return UNKNOWN
 
 
+def _high(a: Value, b: Value, bits: int) -> Value:
+    """Return the upper half of a product: compilers divide by a constant so."""
+    first, second = (-1 if v.constant is None or not v.is_uniform else v.constant for v in (a, b))
+    return number(first * second >> bits) if min(first, second) >= 0 else _uniform(a, b)
+
+
 def _shift(a: Value, b: Value, *, left: bool) -> Value:
     if b.constant is None or not b.is_uniform or not 0 <= b.constant < 64:
         return _uniform(a, b)
@@ -186,6 +192,8 @@ def combined(instruction: Instruction, sources: Sequence[Value]) -> Value:
         return _uniform(*sources) if is_float else sources[0]
     if opcode in _TWO and len(sources) == 2 and "hi" not in modifiers:
         return _TWO[opcode](*sources)
+    if opcode == "mul" and len(sources) == 2 and modifiers[-1] in ("u32", "u64"):
+        return _high(sources[0], sources[1], int(modifiers[-1][1:]))
     if opcode in ("mad", "mad24", "fma") and len(sources) >= 3 and "hi" not in modifiers:
         return _add(_multiply(*sources[:2]), sources[2])
     if opcode == "neg" and len(sources) == 1:

@@ -45,7 +45,7 @@ _LINEAR: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "sub": operator.sub,
 }
-_EXACT = {*_LINEAR, "mul", "mad", "and", "shl", "shr", "div", "rem", "neg"}
+_EXACT = {*_LINEAR, "mul", "mad", "and", "shl", "shr", "div", "rem", "neg", "selp"}
 """Instructions whose result follows from their operands where these are numbers."""
 
 _STEP = {**_LINEAR, "mul": operator.mul, "shl": operator.lshift, "shr": operator.rshift}
@@ -152,15 +152,10 @@ class _Finder:
 
     def _at_entry(self, name: Operand, loop: Loop) -> int | None:
         """Return the value of a register or literal at the entry of a loop, if it is a number."""
-        return self._constant(name, (loop.header.number,), loop.header, loop.parent)
+        return self._constant(name, (loop.header.number,), loop.header, loop.parent, 0)
 
     def _constant(
-        self,
-        name: Operand,
-        place: tuple[int, ...],
-        block: Block,
-        around: Loop | None,
-        depth: int = 0,
+        self, name: Operand, place: tuple[int, ...], block: Block, around: Loop | None, depth: int
     ) -> int | None:
         """Return the value of a register or literal at a place in a block, if it is a number.
 
@@ -178,9 +173,13 @@ class _Finder:
             is_single = isinstance(instruction.operands[0], Register) and depth < MAX_CHAIN
             if not is_known and is_single and instruction.opcode in _EXACT:
                 inside = place, write.block, write.block.loop, depth + 1
-                operands = [self._constant(o, *inside) for o in instruction.operands[1:]]
+                sources = instruction.operands[1:]
+                if instruction.opcode == "selp":
+                    is_first = self._truth(sources[-1], *inside)
+                    sources = () if is_first is None else (sources[not is_first],) * 3
+                operands = [self._constant(o, *inside) for o in sources]
                 known = [operand for operand in operands if operand is not None]
-                if len(known) == len(operands):
+                if 0 < len(known) == len(operands):
                     value = combined(instruction, list(map(number, known)))
             has_number = value.is_uniform and not instruction.predicate
             self._results[place] = value.constant if has_number else None
@@ -213,16 +212,23 @@ class _Finder:
             if leaves or successor.dominates(block):
                 return None  # the branch ends or repeats a loop
         here = (block.number, len(block.instructions)), block, block.loop
-        write = self._last_write(branch.predicate, *here)
+        is_true = self._truth(branch.predicate, *here, 0)
+        return None if is_true is None else is_true != branch.negated
+
+    def _truth(
+        self, name: Operand, place: tuple[int, ...], block: Block, around: Loop | None, depth: int
+    ) -> bool | None:
+        """Return whether a predicate is true at a place, if it compares two known numbers."""
+        write = self._last_write(name, place, block, around)
         comparison = _comparison(write.instruction) if write else None
         if write is None or comparison is None or write.instruction.predicate:
             return None
         compare, is_unsigned = comparison
-        there = write[:2], write.block, write.block.loop
-        first, second = (self._constant(o, *there) for o in write.instruction.operands[1:])
+        there = write[:2], write.block, write.block.loop, depth
+        first, second = (self._constant(o, *there) for o in _compared(write.instruction))
         if first is None or second is None or (is_unsigned and min(first, second) < 0):
             return None
-        return compare(first, second) != branch.negated
+        return compare(first, second)
 
     def test(self, loop: Loop, block: Block) -> _Test:
         """Return the test at the end of a block, with the number of iterations that it allows."""
@@ -272,7 +278,7 @@ class _Finder:
         distances: list[int] = []
         for iteration in range(1, MAX_STEPS + 1):
             _execute(loop, [step for step in steps if step < test], state)
-            first, second = (state[operand] for operand in instruction.operands[1:])
+            first, second = (state[operand] for operand in _compared(instruction))
             if first is None or second is None:
                 return None
             if is_unsigned and min(first, second) < 0:  # in fact a large number
@@ -310,7 +316,7 @@ class _Finder:
     def _steps(self, loop: Loop, test: _Write, state: dict[Operand, int | None]) -> list[_Write]:
         """Return what a test depends on inside a loop; set the values at the loop's entry."""
         steps: list[_Write] = []
-        waiting = [*test.instruction.operands[1:]]
+        waiting = [*_compared(test.instruction)]
         while waiting:
             name = waiting.pop()
             writes = self._writes_inside(name, loop)
@@ -331,7 +337,12 @@ def _waits(instruction: Instruction) -> bool:
 
 
 def _comparison(instruction: Instruction) -> tuple[Callable[[int, int], bool], bool] | None:
-    """Return what compares two integers, and whether without sign; None if it is no such test."""
+    """Return what compares two integers, and whether without sign; None if it is no such test.
+
+    A predicate that is moved is compared with 0.
+    """
+    if instruction.opcode == "mov" and instruction.modifiers == ("pred",):
+        return operator.ne, False
     is_plain = len(instruction.operands) == 3 and len(instruction.modifiers) == 2
     if instruction.opcode != "setp" or not is_plain:
         return None
@@ -340,6 +351,11 @@ def _comparison(instruction: Instruction) -> tuple[Callable[[int, int], bool], b
     if compare is None or kind[0] not in "bus":
         return None
     return compare, kind[0] == "u" and name not in ("eq", "ne") or name in _UNSIGNED
+
+
+def _compared(instruction: Instruction) -> tuple[Operand, ...]:
+    """Return the two operands that a test compares."""
+    return (*instruction.operands[1:], "0")[:2]
 
 
 def _execute(loop: Loop, steps: Iterable[_Write], state: dict[Operand, int | None]) -> None:
