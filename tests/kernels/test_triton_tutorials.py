@@ -1,4 +1,4 @@
-"""Attention, softmax and layer norm beside what Triton 3.9 and ptxas made of them.
+"""Attention, softmax, layer norm and products beside what Triton 3.9 and ptxas made of them.
 
 `tests/data/triton` has, for sm_80 and sm_90, resources and machine instructions of a warp in each
 loop and outside, by class, and the script that counts them. A row with `aligned = 1` is of a length
@@ -24,12 +24,17 @@ from sweep.space import Plan, resolve
 FOLDER = Path(__file__).parents[1] / "data" / "triton"
 DEVICE = {8.0: "a100_80gb", 9.0: "h100_sxm"}
 TURNS = 64.0  # of every loop
+KINDS = {"fp16": (16.0, 0.0), "tf32": (32.0, 0.0), "fp8": (8.0, 0.0), "int8": (8.0, 1.0)}
 BOTH = pytest.mark.parametrize("capability", [8.0, 9.0])
 AXES = {
     "flash_attention": ("bits", "head", "causal", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages"),
     "softmax": ("bits", "columns", "num_warps", "num_stages"),
     "layer_norm": ("bits", "columns", "BLOCK_SIZE", "num_warps"),
 }
+TYPES = (
+    "bits", "is_integer", "a_by_column", "b_by_column", "BLOCK_M", "BLOCK_N", "BLOCK_K",
+    "num_warps",
+)  # fmt: skip
 LOOPS = {"flash_attention": [("steps", "scores")], "softmax": [("rows",)],
          "layer_norm": [("mean",), ("deviation",), ("result",)]}  # stages of each  # fmt: skip
 CLASSES = ("matrix", "ldmatrix", "copies", "loads", "stores", "shared", "fp32", "special",
@@ -40,8 +45,12 @@ CLASSES = ("matrix", "ldmatrix", "copies", "loads", "stores", "shared", "fp32", 
 def rows_of(kernel, capability):
     """Return the compiled configurations, each with the sizes that make such a one."""
     text = (FOLDER / f"{kernel}.csv").read_text("utf-8")
-    rows = [{k: float(v or 0) for k, v in r.items()} for r in csv.DictReader(text.splitlines())]
+    read = csv.DictReader(text.splitlines())
+    rows = [{k: v if k == "kind" else float(v or 0) for k, v in r.items()} for r in read]
     for row in rows:
+        if kernel == "matmul":
+            row["bits"], row["is_integer"] = KINDS[row["kind"]]
+            row |= {"a_by_column": row["a_column"], "b_by_column": row["b_column"]}
         if kernel == "softmax":
             row["columns"] = row["BLOCK"] - (1 - row["aligned"])
         if kernel == "layer_norm":
@@ -49,9 +58,14 @@ def rows_of(kernel, capability):
                 "BLOCK_SIZE": row["BLOCK"],
                 "columns": TURNS * row["BLOCK"] - 1 + row["aligned"],
             }
-    # Hopper's other instructions do not multiply in 8 bits: the file says so, too.
-    taken = [r for r in rows if r["compute_capability"] == capability and r["registers"]
-             and (r["bits"] > 8 or (r["BLOCK_M"] >= 64 and r["num_warps"] >= 4))]  # fmt: skip
+    # Hopper's other instructions do not multiply in 8 bits, and products in 8 bits have one layout:
+    # the files say so, too.
+    taken = [
+        r for r in rows
+        if r["compute_capability"] == capability and r["registers"]
+        and (r["bits"] > 8 or r.get("is_integer") or (r["BLOCK_M"] >= 64 and r["num_warps"] >= 4))
+        and (r["bits"] > 8 or kernel != "matmul" or (not r["a_column"] and r["b_column"]))
+    ]  # fmt: skip
     return tuple(taken)
 
 
@@ -59,8 +73,9 @@ def rows_of(kernel, capability):
 def tables(kernel, capability):
     """Return the launch over all values of the rows' axes, and the number of each axis."""
     rows = rows_of(kernel, capability)
-    axes = {name: sorted({r[name] for r in rows}) for name in AXES[kernel]}
-    sizes = {"flash_attention": {"sequence": [2.0**20]}, "softmax": {"rows": [1e6]}}
+    axes = {name: sorted({r[name] for r in rows}) for name in AXES.get(kernel, TYPES)}
+    sizes = {"flash_attention": {"sequence": [2.0**20]}, "softmax": {"rows": [1e6]},
+             "matmul": {"num_stages": [3.0]}}  # fmt: skip
     plan = Plan([f"triton_{kernel}"], [DEVICE[capability]], ["combined"],
                 axes=axes | sizes.get(kernel, {}), layout="grid")  # fmt: skip
     (space,) = resolve(plan).kernels
@@ -132,6 +147,29 @@ def test_instructions_of_the_loops(kernel, capability):
             counted = counted / unrolled(capability, i)
         found = sum(per_turn(kernel, capability, name) for name in names)
         assert np.median(error(found, counted)[is_whole]) < 0.10, names
+
+
+@BOTH
+def test_product_in_other_types_and_layouts(capability):
+    def counted(*kinds):
+        return sum(column("matmul", capability, f"{kind}_1") for kind in kinds)
+
+    def found(*names):
+        return sum(values("matmul", capability, name) for name in names)
+
+    assert len({r["kind"] for r in rows_of("matmul", capability)}) >= 3
+    assert np.mean(found("products") == counted("matrix")) > 0.9
+    assert (found("copies") == counted("copies", "loads")).all()
+    shared = error(found("shared_memory_bytes"), column("matmul", capability, "shared_bytes"))
+    assert np.mean(shared == 0) > 0.9
+    registers = error(found("registers_per_thread"), column("matmul", capability, "registers"))
+    assert np.median(registers) < 0.10
+    loads = found("loads_a", "loads_b") * (1 - found("is_group"))
+    whole = error(found("products", "copies", "beside") + loads, counted(*CLASSES))
+    assert np.median(whole) < 0.10
+    for kind in {r["kind"] for r in rows_of("matmul", capability)}:
+        own = [r["kind"] == kind for r in rows_of("matmul", capability)]
+        assert np.median(whole[own]) < 0.26 and np.median(registers[own]) < 0.12, kind
 
 
 @BOTH

@@ -112,3 +112,31 @@ def layer_norm(x, y, weights, bias, means, deviations, stride, n, eps, BLOCK: tl
         b = tl.load(bias + at, mask=at < n)
         value = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
         tl.store(y + at, (value - mean) * deviation * w + b, mask=at < n)
+
+
+@triton.jit
+def matmul(a, b, c, m, n, k, a_rows, a_columns, b_rows, b_columns, c_rows,
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+           GROUP_M: tl.constexpr):  # fmt: skip
+    block = tl.program_id(0)
+    columns = tl.cdiv(n, BLOCK_N)
+    first = block // (GROUP_M * columns) * GROUP_M
+    height = min(tl.cdiv(m, BLOCK_M) - first, GROUP_M)
+    in_group = block % (GROUP_M * columns)
+    row = (first + in_group % height) * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = in_group // height * BLOCK_N + tl.arange(0, BLOCK_N)
+    inner = tl.arange(0, BLOCK_K)
+    a += (row % m)[:, None] * a_rows + inner[None, :] * a_columns
+    b += inner[:, None] * b_rows + (column % n)[None, :] * b_columns
+    kind: tl.constexpr = tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32
+    sums = tl.zeros((BLOCK_M, BLOCK_N), kind)
+    for step in range(0, tl.cdiv(k, BLOCK_K)):
+        left = k - step * BLOCK_K
+        x = tl.load(a, mask=inner[None, :] < left, other=0.0)
+        y = tl.load(b, mask=inner[:, None] < left, other=0.0)
+        sums = tl.dot(x, y, sums)
+        a += BLOCK_K * a_columns
+        b += BLOCK_K * b_rows
+    given = (row < m)[:, None] & (column < n)[None, :]
+    c += row[:, None] * c_rows + column[None, :]
+    tl.store(c, sums.to(c.dtype.element_ty), mask=given)

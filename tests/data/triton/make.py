@@ -18,8 +18,17 @@ from pathlib import Path
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 FOLDER = Path(__file__).parent
-MOST = {"flash_attention": 240, "softmax": 160, "layer_norm": 160}
+MOST = {"matmul": 160, "flash_attention": 240, "softmax": 160, "layer_norm": 160}
+# Of a product's factors the elements that follow each other are those of a row, or of a column.
+KINDS = {"fp16": ("*fp16", "*fp16"), "tf32": ("*fp32", "*fp32"), "fp8": ("*fp8e4nv", "*fp16"),
+         "int8": ("*i8", "*i32")}  # of the factors and of the result  # fmt: skip
 GRIDS = {
+    "matmul": {
+        "compute_capability": [8.0, 9.0], "kind": list(KINDS), "a_column": [0, 1],
+        "b_column": [0, 1], "BLOCK_M": [32, 64, 128, 256], "BLOCK_N": [32, 64, 128, 256],
+        "BLOCK_K": [32, 64, 128],
+        "num_warps": [4, 8], "num_stages": [3],
+    },
     "flash_attention": {
         "compute_capability": [8.0, 9.0], "bits": [16, 8], "head": [64, 128, 256],
         "causal": [0, 1], "BLOCK_M": [16, 32, 64, 128, 256], "BLOCK_N": [16, 32, 64, 128],
@@ -36,7 +45,7 @@ GRIDS = {
     },
 }  # fmt: skip
 CLASSES = {
-    "matrix": "HMMA HGMMA QGMMA IMMA IGMMA", "ldmatrix": "LDSM", "copies": "LDGSTS UTMALDG",
+    "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA", "ldmatrix": "LDSM", "copies": "LDGSTS UTMALDG",
     "loads": "LDG", "stores": "STG UTMASTG", "shared": "LDS STS STSM", "spills": "LDL STL",
     "fp32": "FADD FMUL FFMA FMNMX FSETP FSEL FCHK HADD2 HMUL2 HFMA2", "special": "MUFU",
     "conversion": "F2F F2FP I2F I2FP F2I FRND",
@@ -61,6 +70,15 @@ def types(kernel, given):
         rest = {"logs": "*fp32", "scale": "fp32", "batch": "i32", "heads": "i32", "sequence": "i32"}
         constants = {"HEAD": d} | {n: given[n] for n in ("BLOCK_M", "BLOCK_N", "causal")}
         return tensors | rest, constants, ["q", "k", "v", "out", "logs", "sequence"]
+    if kernel == "matmul":
+        element, result = KINDS[given["kind"]]
+        strides = ["a_rows", "a_columns", "b_rows", "b_columns", "c_rows"]
+        arguments = {"a": element, "b": element, "c": result} | dict.fromkeys("mnk", "i32")
+        ones = ["a_rows" if given["a_column"] else "a_columns"]
+        ones.append("b_rows" if given["b_column"] else "b_columns")
+        arguments |= {name: "i32" for name in strides if name not in ones}
+        blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
+        return arguments, dict.fromkeys(ones, 1) | blocks | {"GROUP_M": 8}, list(arguments)
     element = "*fp16" if given["bits"] == 16 else "*fp32"
     of_length = ["x_stride", "y_stride", "columns", "stride", "n"] * given["aligned"]
     if kernel == "softmax":
@@ -170,7 +188,7 @@ def counts(kernel, given):
         "registers": usage["REG"], "stack_bytes": usage["STACK"],
         "shared_bytes": done.metadata.shared,
     }  # fmt: skip
-    for i in range({"flash_attention": 1 + given.get("causal", 0), "softmax": 1}.get(kernel, 3)):
+    for i in range({"flash_attention": 1 + given.get("causal", 0), "layer_norm": 3}.get(kernel, 1)):
         found = kinds[heads[i]] if i < len(heads) else Counter()
         row |= {f"{kind}_{i + 1}": found[kind] for kind in [*CLASSES, "integer"]}
     row |= {f"{kind}_outside": kinds[None][kind] for kind in [*CLASSES, "integer"]}
@@ -178,7 +196,10 @@ def counts(kernel, given):
 
 
 def is_sensible(given):
-    """Return whether a configuration of attention is one that Triton's tutorial would try."""
+    """Return whether a configuration is one that somebody might try."""
+    if "kind" in given:
+        is_known = given["kind"] != "fp8" or given["compute_capability"] >= 9
+        return is_known and given["BLOCK_M"] * given["BLOCK_N"] <= 4096 * given["num_warps"]
     if "head" not in given:
         return 32 <= given["BLOCK"] / given["num_warps"] <= 4096
     threads, rows, columns = 32 * given["num_warps"], given["BLOCK_M"], given["BLOCK_N"]
