@@ -1,0 +1,142 @@
+# ruff: noqa: N803
+"""Attention, softmax, layer norm and a product in Triton, as its tutorials compute them."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def described(x, shape, strides, tile: tl.constexpr):
+    if isinstance(x, tl.tensor_descriptor):
+        return x
+    else:
+        return tl.make_tensor_descriptor(x, shape, strides, tile)
+
+
+@triton.jit
+def over_keys(state, q, keys, values, at, begin, end, first_row, scale,
+              BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, masked: tl.constexpr):  # fmt: skip
+    sums, total, top = state
+    rows = first_row + tl.arange(0, BLOCK_M)
+    for start in tl.range(begin, end, BLOCK_N):
+        start = tl.multiple_of(start, BLOCK_N)
+        scores = tl.dot(q, keys.load([at + start, 0]).T)
+        if masked:
+            columns = start + tl.arange(0, BLOCK_N)
+            seen = rows[:, None] >= columns[None, :]
+            scores = scores * scale + tl.where(seen, 0, -1.0e6)
+            higher = tl.maximum(top, tl.max(scores, 1))
+            scores -= higher[:, None]
+        else:
+            higher = tl.maximum(top, tl.max(scores, 1) * scale)
+            scores = scores * scale - higher[:, None]
+        weights = tl.math.exp2(scores)
+        shrunk = tl.math.exp2(top - higher)
+        more = tl.sum(weights, 1)
+        sums = sums * shrunk[:, None]
+        if values.dtype == tl.float8e5:
+            v = values.load([0, at + start]).T
+        else:
+            v = values.load([at + start, 0])
+        sums = tl.dot(weights.to(v.dtype), v, sums)
+        total = total * shrunk + more
+        top = higher
+    return sums, total, top
+
+
+@triton.jit
+def flash_attention(q, k, v, out, logs, scale, batch, heads, sequence,
+                    HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                    causal: tl.constexpr):  # fmt: skip
+    first_row = tl.program_id(0) * BLOCK_M
+    head = tl.program_id(1)
+    length = batch * heads * sequence
+    q = described(q, [length, HEAD], [HEAD, 1], [BLOCK_M, HEAD])
+    k = described(k, [length, HEAD], [HEAD, 1], [BLOCK_N, HEAD])
+    if v.dtype == tl.float8e5:
+        v = described(v, [HEAD, length], [sequence, 1], [HEAD, BLOCK_N])
+    else:
+        v = described(v, [length, HEAD], [HEAD, 1], [BLOCK_N, HEAD])
+    out = described(out, [length, HEAD], [HEAD, 1], [BLOCK_M, HEAD])
+    at = head // heads * (sequence * heads) + head % heads * sequence
+    scale *= 1.44269504
+    top = tl.zeros([BLOCK_M], tl.float32) - float("inf")
+    total = tl.zeros([BLOCK_M], tl.float32) + 1.0
+    state = tl.zeros([BLOCK_M, HEAD], tl.float32), total, top
+    tile = q.load([at + first_row, 0])
+    unmasked = first_row if causal else sequence
+    state = over_keys(state, tile, k, v, at, 0, unmasked, first_row, scale, BLOCK_M, BLOCK_N, False)
+    if causal:
+        begin = tl.multiple_of(first_row, BLOCK_M)
+        end = first_row + BLOCK_M
+        state = over_keys(
+            state, tile, k, v, at, begin, end, first_row, scale, BLOCK_M, BLOCK_N, True
+        )
+    sums, total, top = state
+    tl.store(logs + head * sequence + first_row + tl.arange(0, BLOCK_M), top + tl.math.log2(total))
+    out.store([at + first_row, 0], (sums / total[:, None]).to(out.dtype))
+
+
+@triton.jit
+def softmax(y, x, x_stride, y_stride, rows, columns, BLOCK: tl.constexpr, stages: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=stages):
+        given = lanes < columns
+        values = tl.load(x + row * x_stride + lanes, mask=given, other=-float("inf"))
+        powers = tl.exp(values - tl.max(values, axis=0))
+        tl.store(y + row * y_stride + lanes, powers / tl.sum(powers, axis=0), mask=given)
+
+
+@triton.jit
+def layer_norm(x, y, weights, bias, means, deviations, stride, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    x += row * stride
+    y += row * stride
+    sums = tl.zeros([BLOCK], tl.float32)
+    for begin in range(0, n, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        sums += tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+    mean = tl.sum(sums, axis=0) / n
+    sums = tl.zeros([BLOCK], tl.float32)
+    for begin in range(0, n, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        value = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        value = tl.where(at < n, value - mean, 0.0)
+        sums += value * value
+    deviation = 1 / tl.sqrt(tl.sum(sums, axis=0) / n + eps)
+    tl.store(means + row, mean)
+    tl.store(deviations + row, deviation)
+    for begin in range(0, n, BLOCK):
+        at = begin + tl.arange(0, BLOCK)
+        w = tl.load(weights + at, mask=at < n)
+        b = tl.load(bias + at, mask=at < n)
+        value = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        tl.store(y + at, (value - mean) * deviation * w + b, mask=at < n)
+
+
+@triton.jit
+def matmul(a, b, c, m, n, k, a_rows, a_columns, b_rows, b_columns, c_rows,
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+           GROUP_M: tl.constexpr):  # fmt: skip
+    block = tl.program_id(0)
+    columns = tl.cdiv(n, BLOCK_N)
+    first = block // (GROUP_M * columns) * GROUP_M
+    height = min(tl.cdiv(m, BLOCK_M) - first, GROUP_M)
+    in_group = block % (GROUP_M * columns)
+    row = (first + in_group % height) * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = in_group // height * BLOCK_N + tl.arange(0, BLOCK_N)
+    inner = tl.arange(0, BLOCK_K)
+    a += (row % m)[:, None] * a_rows + inner[None, :] * a_columns
+    b += inner[:, None] * b_rows + (column % n)[None, :] * b_columns
+    kind: tl.constexpr = tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32
+    sums = tl.zeros((BLOCK_M, BLOCK_N), kind)
+    for step in range(0, tl.cdiv(k, BLOCK_K)):
+        left = k - step * BLOCK_K
+        x = tl.load(a, mask=inner[None, :] < left, other=0.0)
+        y = tl.load(b, mask=inner[:, None] < left, other=0.0)
+        sums = tl.dot(x, y, sums)
+        a += BLOCK_K * a_columns
+        b += BLOCK_K * b_rows
+    given = (row < m)[:, None] & (column < n)[None, :]
+    c += row[:, None] * c_rows + column[None, :]
+    tl.store(c, sums.to(c.dtype.element_ty), mask=given)

@@ -1,0 +1,236 @@
+"""Count again what Triton and ptxas make of kernels.py: ``python make.py [KERNEL ...]``.
+
+Tests read the .csv files; one compiles some of their rows again. This needs ``pip install -e
+'.[compilers]'`` (Triton brings ptxas and cuobjdump along) and no GPU. Every row has the resources
+of a configuration and the machine instructions of a warp, by class, in each loop and outside.
+"""
+
+import csv
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+FOLDER = Path(__file__).parent
+MOST = {"matmul": 160, "flash_attention": 240, "softmax": 160, "layer_norm": 160}
+# Of a product's factors the elements that follow each other are those of a row, or of a column.
+KINDS = {"fp16": ("*fp16", "*fp16"), "tf32": ("*fp32", "*fp32"), "fp8": ("*fp8e4nv", "*fp16"),
+         "int8": ("*i8", "*i32")}  # of the factors and of the result  # fmt: skip
+GRIDS = {
+    "matmul": {
+        "compute_capability": [8.0, 9.0], "kind": list(KINDS), "a_column": [0, 1],
+        "b_column": [0, 1], "BLOCK_M": [32, 64, 128, 256], "BLOCK_N": [32, 64, 128, 256],
+        "BLOCK_K": [32, 64, 128],
+        "num_warps": [4, 8], "num_stages": [3],
+    },
+    "flash_attention": {
+        "compute_capability": [8.0, 9.0], "bits": [16, 8], "head": [64, 128, 256],
+        "causal": [0, 1], "BLOCK_M": [16, 32, 64, 128, 256], "BLOCK_N": [16, 32, 64, 128],
+        "num_warps": [2, 4, 8], "num_stages": [1, 2, 3, 4, 5],
+    },
+    "softmax": {
+        "compute_capability": [8.0, 9.0], "bits": [16, 32], "aligned": [0, 1],
+        "BLOCK": [256, 1024, 4096, 16384], "num_warps": [1, 4, 8, 16], "num_stages": [1, 2, 4],
+    },
+    "layer_norm": {
+        "compute_capability": [8.0, 9.0], "bits": [16, 32], "aligned": [0, 1],
+        "BLOCK": [128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768],
+        "num_warps": [1, 2, 4, 8, 16],
+    },
+}  # fmt: skip
+CLASSES = {
+    "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA", "ldmatrix": "LDSM", "copies": "LDGSTS UTMALDG",
+    "loads": "LDG", "stores": "STG UTMASTG", "shared": "LDS STS STSM", "spills": "LDL STL",
+    "fp32": "FADD FMUL FFMA FMNMX FSETP FSEL FCHK HADD2 HMUL2 HFMA2", "special": "MUFU",
+    "conversion": "F2F F2FP I2F I2FP F2I FRND",
+    "control": "BRA EXIT BAR BSSY BSYNC WARPSYNC DEPBAR LDGDEPBAR SYNCS WARPGROUP NOP MEMBAR FENCE "
+    "CALL RET BREAK UTMACMDFLUSH DEPBAR ARRIVES ERRBAR ELECT",
+    "move": "MOV MOV32I SHFL PRMT SEL S2R CS2R R2UR UMOV S2UR R2P P2R USEL UPRMT WARPGROUPSET VOTE",
+}  # fmt: skip
+CLASS_OF = {name: kind for kind, names in CLASSES.items() for name in names.split()}
+LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?(U?P\w+)\s+)?([A-Z0-9]+)([^;/]*)")
+
+
+def types(kernel, given):
+    """Return each argument's type, the constants, and which arguments are multiples of 16."""
+    if kernel == "flash_attention":
+        element, d = ("fp16" if given["bits"] == 16 else "fp8e5"), given["head"]
+        tensors = {n: "*" + element for n in ("q", "k", "v", "out")}
+        if given["compute_capability"] >= 9:  # the host describes tensors for TMA
+            m, n = (f"[{given[b]},{d}]>" for b in ("BLOCK_M", "BLOCK_N"))
+            v = n if given["bits"] == 16 else f"[{d},{given['BLOCK_N']}]>"
+            tiles = {"q": m, "k": n, "v": v, "out": m}
+            tensors = {name: f"tensordesc<{element}{tile}" for name, tile in tiles.items()}
+        rest = {"logs": "*fp32", "scale": "fp32", "batch": "i32", "heads": "i32", "sequence": "i32"}
+        constants = {"HEAD": d} | {n: given[n] for n in ("BLOCK_M", "BLOCK_N", "causal")}
+        return tensors | rest, constants, ["q", "k", "v", "out", "logs", "sequence"]
+    if kernel == "matmul":
+        element, result = KINDS[given["kind"]]
+        strides = ["a_rows", "a_columns", "b_rows", "b_columns", "c_rows"]
+        arguments = {"a": element, "b": element, "c": result} | dict.fromkeys("mnk", "i32")
+        ones = ["a_rows" if given["a_column"] else "a_columns"]
+        ones.append("b_rows" if given["b_column"] else "b_columns")
+        arguments |= {name: "i32" for name in strides if name not in ones}
+        blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
+        return arguments, dict.fromkeys(ones, 1) | blocks | {"GROUP_M": 8}, list(arguments)
+    element = "*fp16" if given["bits"] == 16 else "*fp32"
+    of_length = ["x_stride", "y_stride", "columns", "stride", "n"] * given["aligned"]
+    if kernel == "softmax":
+        types = dict.fromkeys(("y", "x"), element)
+        types |= dict.fromkeys(("x_stride", "y_stride", "rows", "columns"), "i32")
+        return (
+            types,
+            {"BLOCK": given["BLOCK"], "stages": given["num_stages"]},
+            ["x", "y", *of_length],
+        )
+    tensors = dict.fromkeys(("x", "y", "weights", "bias"), element)
+    tensors |= dict.fromkeys(("means", "deviations"), "*fp32")
+    types = tensors | {"stride": "i32", "n": "i32", "eps": "fp32"}
+    return types, {"BLOCK": given["BLOCK"]}, [*tensors, *of_length]
+
+
+def compiled(kernel, given):
+    """Return Triton's result for a configuration; None if it or ptxas refuses."""
+    sys.path.insert(0, str(FOLDER))
+    import kernels
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, CompilationError, compile
+    from triton.runtime.errors import PTXASError
+
+    arguments, constants, aligned = types(kernel, given)
+    signature = arguments | dict.fromkeys(constants, "constexpr")
+    multiples = {
+        (i,): [["tt.divisibility", 16]]
+        for i, (name, kind) in enumerate(arguments.items())
+        if name in aligned and not kind.startswith("tensordesc")
+    }
+    target = GPUTarget("cuda", int(10 * given["compute_capability"]), 32)
+    options = {key: given[key] for key in ("num_warps", "num_stages") if key in given}
+    function = getattr(kernels, kernel)
+    try:
+        source = ASTSource(function, signature, constants, multiples)
+        return compile(source, target=target, options=options)
+    except (CompilationError, PTXASError, RuntimeError):
+        return None
+
+
+def instructions(cubin):
+    """Return the machine code: address, whether conditional, name and operands; and REG, STACK."""
+    from triton import knobs
+
+    tool = Path(knobs.nvidia.ptxas.path).with_name("cuobjdump")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        run = [subprocess.run([tool, option, file.name], capture_output=True, text=True).stdout
+               for option in ("-sass", "-res-usage")]  # fmt: skip
+    code = [
+        (int(at, 16), bool(predicate), name, rest)
+        for at, predicate, name, rest in LINE.findall(run[0])
+    ]
+    usage = {key: int(value) for key, value in re.findall(r"(REG|STACK):(\d+)", run[1])}
+    return code, usage
+
+
+def loops(code):
+    """Return for each instruction the head of its innermost natural loop, or None."""
+    index = {at: i for i, (at, *_) in enumerate(code)}
+    after = []
+    for i, (_, conditional, name, rest) in enumerate(code):
+        target = re.search(r"0x([0-9a-f]+)\s*$", rest) if name == "BRA" else None
+        found = [index[int(target[1], 16)]] if target else []
+        ends = name in ("EXIT", "BRA", "RET") and not conditional and "P" not in rest.split("0x")[0]
+        after.append(found if ends else [*found, i + 1] if i + 1 < len(code) else found)
+    before = [[] for _ in code]
+    for i, following in enumerate(after):
+        for j in following:
+            before[j].append(i)
+    inside = [None] * len(code)
+    bodies = []
+    for tail, following in enumerate(after):
+        for head in following:
+            if head < tail or (head == tail and code[tail + 1 : tail + 2] and code[tail][1]):
+                body, left = {head, tail}, [tail] if tail != head else []
+                while left:
+                    for i in before[left.pop()]:
+                        if i not in body:
+                            body.add(i)
+                            left.append(i)
+                if 0 not in body:  # else the head does not dominate: a wait out of line
+                    bodies.append((len(body), head, body))
+    for _, head, body in sorted(bodies, key=lambda b: -b[0]):
+        for i in body:
+            inside[i] = head
+    return inside
+
+
+def counts(kernel, given):
+    """Return a row: the configuration, its resources, and the classes of each loop and outside."""
+    done = compiled(kernel, given)
+    if done is None:
+        return None
+    code, usage = instructions(done.asm["cubin"])
+    inside = loops(code)
+    sizes = Counter(head for head in inside if head is not None)
+    heads = sorted(head for head, size in sizes.items() if size > 12)  # less only waits
+    kinds = {head: Counter() for head in [*heads, None]}
+    last = max(i for i, (*_, name, _) in enumerate(code) if name == "EXIT")
+    for (_, _, name, _), head in list(zip(code, inside, strict=True))[: last + 1]:
+        if head in kinds:
+            kinds[head][CLASS_OF.get(name, "integer")] += 1
+    row = dict(given) | {
+        "registers": usage["REG"], "stack_bytes": usage["STACK"],
+        "shared_bytes": done.metadata.shared,
+    }  # fmt: skip
+    for i in range({"flash_attention": 1 + given.get("causal", 0), "layer_norm": 3}.get(kernel, 1)):
+        found = kinds[heads[i]] if i < len(heads) else Counter()
+        row |= {f"{kind}_{i + 1}": found[kind] for kind in [*CLASSES, "integer"]}
+    row |= {f"{kind}_outside": kinds[None][kind] for kind in [*CLASSES, "integer"]}
+    return row | {"loops": len(heads)}
+
+
+def is_sensible(given):
+    """Return whether a configuration is one that somebody might try."""
+    if "kind" in given:
+        is_known = given["kind"] != "fp8" or given["compute_capability"] >= 9
+        return is_known and given["BLOCK_M"] * given["BLOCK_N"] <= 4096 * given["num_warps"]
+    if "head" not in given:
+        return 32 <= given["BLOCK"] / given["num_warps"] <= 4096
+    threads, rows, columns = 32 * given["num_warps"], given["BLOCK_M"], given["BLOCK_N"]
+    return (
+        columns <= given["head"]
+        and (not given["causal"] or rows >= columns)
+        and (given["bits"] == 16 or (given["compute_capability"] >= 9 and columns >= 32))
+        and rows * max(columns, given["head"]) <= 256 * threads
+        and 2 * rows >= threads // 4
+    )
+
+
+def main():
+    """Write the counts of the kernels that are named, or of all: at most so many rows each."""
+    for kernel in sys.argv[1:] or GRIDS:
+        grid = GRIDS[kernel]
+        every = (dict(zip(grid, values, strict=True)) for values in product(*grid.values()))
+        chosen = [given for given in every if is_sensible(given)]
+        random.Random(1).shuffle(chosen)
+        rows = []
+        for given in chosen[: MOST[kernel]]:
+            rows.append(counts(kernel, given) or given | {"registers": 0})
+            print(kernel, len(rows), rows[-1]["registers"], flush=True)  # noqa: T201
+        rows.sort(key=lambda row: [row[name] for name in grid])
+        whole = max(rows, key=len)
+        names = [n for n in whole if n in grid or any(row.get(n) for row in rows)]
+        with (FOLDER / f"{kernel}.csv").open("w", encoding="utf-8", newline="") as file:
+            out = csv.DictWriter(file, names, "", "ignore", lineterminator="\n")
+            out.writeheader()
+            out.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
