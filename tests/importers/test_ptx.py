@@ -168,7 +168,7 @@ def test_reduction__shared_memory_of_the_launch():
 def test_modern__instructions_are_known():
     found = [written("modern", entry)[0] for entry in ("matrix_units", "staged", "lanes")]
     assert not any(one.unknown or one.sizes for one in found[1:])
-    assert found[0].products() == {("fp32", 16**3): 4}
+    assert found[0].products() == {("fp16", 16**3, 0): 4}
 
 
 def test_registers__estimated_are_near_what_the_assembler_takes():
