@@ -57,12 +57,17 @@ class Formulas:
         is_open = any(self._passage(passage)[1] for passage in amount)
         return text if is_open else float(text)
 
-    def text(self, amount: Amount) -> str:
-        """Return an amount as an expression, which may be a number."""
+    def terms(self, amount: Amount) -> dict[str, float]:
+        """Return the factors of an amount by the name to multiply them with, ``""`` for none."""
         terms: dict[str, float] = {}
         for passage, number in amount.items():
             factor, name = self._passage(passage)
             terms[name] = terms.get(name, 0.0) + number * factor
+        return terms
+
+    def text(self, amount: Amount) -> str:
+        """Return an amount as an expression, which may be a number."""
+        terms = self.terms(amount)
         constant = terms.pop("", 0.0)
         parts = [
             name if number == 1 else f"{toml(number)} * {name}"
