@@ -20,7 +20,7 @@ import numpy as np
 
 from sweep.errors import nearest
 from sweep.expressions import Bounds, Expression
-from sweep.specs.compiled_cells import count, reader_of
+from sweep.specs.compiled_cells import count, reader_of, signed
 from sweep.specs.formats import INSTRUCTION_CLASSES
 from sweep.specs.reading import LARGEST_FILE, load_toml, read_text
 
@@ -304,6 +304,7 @@ def parse_table(
     keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1, n_own)
     cells: list[list[Any]] = [[] for _ in rows[0]]
     others: dict[str, Callable[[str], Any]] = {CAPABILITY: _target, REASON: str}
+    others |= {name: signed for name in quantities if name not in QUANTITIES}
     readers = [others.get(c) or reader_of(c, parameters, sizes) for c in rows[0]]
     for number, row in enumerate(rows[1:], start=n_head + 2):
         if len(row) != len(readers):

@@ -41,6 +41,11 @@ def _quantity(cell: str) -> float:
     return count(cell) if cell else math.nan
 
 
+def signed(cell: str) -> float:
+    """Read a number of a column of the kernel file's own, which may be blank."""
+    return _number(cell) if cell else math.nan
+
+
 def _number(cell: str) -> float:
     if not re.fullmatch(r"-?[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?", cell):
         raise ValueError("must be a number")

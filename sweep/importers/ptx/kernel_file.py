@@ -9,7 +9,7 @@ from sweep.expressions import Expression
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, executions, nest
-from sweep.importers.ptx.footprint import hit_rate
+from sweep.importers.ptx.footprint import footprint_of, hit_rate
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.module import PtxError
@@ -315,15 +315,9 @@ class _Writer:
     def cache(self, grid: tuple[int, ...] | None) -> None:
         """Add the share of accesses that L2 serves, and the expressions that it needs."""
         analysis, launch = self.analysis, self.tables["launch"]
-        stored = added(
-            ("", {passage: n * shape.bytes for passage, n in amount.items()})
-            for stage in analysis.stages
-            for shape, amount in stage.of(Shape).items()
-            if (shape.space, shape.direction) == ("global", "store")
-        )
         derived, rate = hit_rate(
-            analysis.reads, stored[""], grid, str(launch["threads_per_block"]),
-            str(launch["blocks"]), self.formulas.text,
+            footprint_of(analysis.reads, grid), stored_bytes(analysis),
+            str(launch["threads_per_block"]), str(launch["blocks"]), self.formulas.text,
         )  # fmt: skip
         self.tables["derived"].update(derived)
         why = "what blocks read again is in L2 if all that they read fits"
@@ -331,6 +325,16 @@ class _Writer:
             why = "no word is read twice, as far as the addresses and the given grid tell"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate if derived else 0})
+
+
+def stored_bytes(analysis: Analysis) -> Amount:
+    """Return the bytes that a thread stores to global memory."""
+    return added(
+        ("", {passage: n * shape.bytes for passage, n in amount.items()})
+        for stage in analysis.stages
+        for shape, amount in stage.of(Shape).items()
+        if (shape.space, shape.direction) == ("global", "store")
+    )[""]
 
 
 def _loop_names(graph: Graph) -> dict[Loop, str]:
