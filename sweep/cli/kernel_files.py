@@ -70,6 +70,35 @@ def _ptx_of_many(arguments: argparse.Namespace, paths: Sequence[Path]) -> int:
     return _deliver_many(arguments, variants, source)
 
 
+def triton(arguments: argparse.Namespace) -> int:
+    """Compile a Triton kernel's configurations and write one kernel file over them."""
+    from importlib.metadata import version
+
+    from tqdm import tqdm
+
+    from sweep.cuda.triton import jobs_of, kernel_of, read_configs
+    from sweep.cuda.triton_compiling import compile_all
+
+    kernel = kernel_of(arguments.place)
+    configs = read_configs(kernel, arguments.configs)
+    jobs = [
+        job
+        for target in arguments.targets
+        for job in jobs_of(arguments.place, kernel, arguments.signature, configs, target)
+    ]
+
+    def shown(items: Iterator[Any], length: int) -> Iterator[Any]:
+        return iter(tqdm(items, total=length, unit="configuration", disable=None))
+
+    variants = compile_all(jobs, configs * len(arguments.targets), progress=shown,
+                           processes=arguments.processes)  # fmt: skip
+    if not any(job.divisible for job in jobs):
+        note = "no argument is a multiple of 16 (i32:16, *fp16:16), so that loads are narrow"
+        print(f"sweep: {arguments.place}: {note}", file=sys.stderr)
+    compiler = f"Triton {version('triton')} and its ptxas"
+    return _deliver_many(arguments, variants, Path(arguments.place).name, compiler)
+
+
 def _deliver_many(
     arguments: argparse.Namespace, variants: Sequence[Variant], source: str, compiler: str = ""
 ) -> int:

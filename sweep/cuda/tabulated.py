@@ -16,7 +16,7 @@ from sweep.cuda.columns import capability_of
 from sweep.cuda.configurations import FROM_OUTSIDE, Variant
 from sweep.cuda.frame import Frame
 from sweep.cuda.matching import Given, number_of
-from sweep.cuda.parts import accesses_of, multiply_adds_of, weight_of
+from sweep.cuda.parts import accesses_of, loads_of, multiply_adds_of, weight_of
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.footprint import footprint_of, hits
 from sweep.importers.ptx.kernel_file import stored_bytes
@@ -160,6 +160,7 @@ class _Writer(Frame):
                     weights.append((sum(map(weight_of, parts)), name, often))
             self._accesses(name, prefix, parts, in_loop=bool(place % 2))
         self._spills(max(weights) if weights else None)
+        self._parallelism()
 
     def _accesses(self, name: str, prefix: str, parts: Sequence[Stage], *, in_loop: bool) -> None:
         own = [dict(accesses_of(part)) for part in parts]
@@ -213,6 +214,15 @@ class _Writer(Frame):
                 })  # fmt: skip
                 why = "what is spilled is spilled in the largest loop, in every iteration"
                 self.file.sources[f"global_access.spilled_{kind}s"] = f"assumed: {why}"
+
+    def _parallelism(self) -> None:
+        """Add the loads from shared memory that a copying loop can issue back to back."""
+        loads = [max(map(loads_of, analysis.stages)) for analysis in self.analyses]
+        if any(n > 1 for n in loads):
+            number = self.columns.value("parallel", [{"": max(1.0, n)} for n in loads])
+            self.file.table("[parallelism]", {"instruction": number})
+            why = "loads from shared memory in a loop with copies wait for nothing else"
+            self.file.sources["parallelism.instruction"] = f"assumed: {why}"
 
     def _matrix(self) -> None:
         """Add the multiply-adds of a matrix instruction, by type: their mean over the code."""
