@@ -72,11 +72,9 @@ def _ptx_of_many(arguments: argparse.Namespace, paths: Sequence[Path]) -> int:
 
 def triton(arguments: argparse.Namespace) -> int:
     """Compile a Triton kernel's configurations and write one kernel file over them."""
-    from importlib.metadata import version
-
     from tqdm import tqdm
 
-    from sweep.cuda.triton import jobs_of, kernel_of, read_configs
+    from sweep.cuda.triton import import_triton, jobs_of, kernel_of, read_configs
     from sweep.cuda.triton_compiling import compile_all
 
     kernel = kernel_of(arguments.place)
@@ -95,7 +93,7 @@ def triton(arguments: argparse.Namespace) -> int:
     if not any(job.divisible for job in jobs):
         note = "no argument is a multiple of 16 (i32:16, *fp16:16), so that loads are narrow"
         print(f"sweep: {arguments.place}: {note}", file=sys.stderr)
-    compiler = f"Triton {version('triton')} and its ptxas"
+    compiler = f"Triton {import_triton().__version__} and its ptxas"
     return _deliver_many(arguments, variants, Path(arguments.place).name, compiler)
 
 

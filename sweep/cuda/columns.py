@@ -79,30 +79,6 @@ class Columns(dict[str, list[float]]):
         return text.getvalue()
 
 
-def capability_of(target: str) -> str:
-    """Return the compute capability of a target.
-
-    >>> capability_of("sm_90a"), capability_of("sm_120")
-    ('9.0', '12.0')
-    """
-    digits = re.sub(r"\D", "", target)
-    return f"{digits[:-1] or 0}.{digits[-1:] or 0}"
-
-
-def own_architectures(targets: Sequence[str]) -> list[str]:
-    """Return conditions for code with the matrix instructions of one architecture (``sm_90a``).
-
-    It runs on no later one; devices without rows of their own would take its rows otherwise.
-    """
-    capabilities = sorted({capability_of(target) for target in targets}, key=float)
-    found = []
-    for own in sorted({capability_of(t) for t in targets if t.endswith("a")}, key=float):
-        later = [other for other in capabilities if float(other) > float(own)]
-        others = f" or compute_capability >= {later[0]}" if later else ""
-        found.append(f"compute_capability <= {own}{others}")
-    return found
-
-
 def _cell(value: Setting) -> str:
     if isinstance(value, bool):
         return str(value).lower()

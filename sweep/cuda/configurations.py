@@ -92,8 +92,7 @@ def read_variants(paths: Sequence[Path], index: Path | None = None) -> list[Vari
         found = list(_indexed(index, folder))
     else:
         found = [
-            Variant(p.name, read_source(p, LARGEST_TEXT).text, configuration_of(p.name))
-            for p in files
+            Variant(p.name, read_source(p, LARGEST_TEXT).text, configuration_of(p)) for p in files
         ]
     if not any(variant.text for variant in found):
         raise SweepError(f"{index or folder}: no PTX file (*.ptx)")
@@ -101,18 +100,18 @@ def read_variants(paths: Sequence[Path], index: Path | None = None) -> list[Vari
     return found
 
 
-def configuration_of(name: str) -> dict[str, Setting]:
+def configuration_of(path: Path) -> dict[str, Setting]:
     """Return the configuration in a file's name: parts NAME=VALUE between ``-``, ``,`` or ``;``.
 
-    >>> configuration_of("matmul-BLOCK_M=64-num_warps=4.ptx")
+    >>> configuration_of(Path("matmul-BLOCK_M=64-num_warps=4.ptx"))
     {'BLOCK_M': 64.0, 'num_warps': 4.0}
     """
-    stem = re.sub(r"\.ptx(\.gz)?$", "", name)
+    stem = re.sub(r"\.ptx(\.gz)?$", "", path.name)
     parts = (_PART.fullmatch(part.strip()) for part in re.split(r"[-,;]", stem))
     found = {part[1]: setting(part[2]) for part in parts if part}
     if not found:
         raise SweepError(
-            f"{name}: the name says no configuration: write kernel-BLOCK_M=64-num_warps=4.ptx, or"
+            f"{path}: the name says no configuration: write kernel-BLOCK_M=64-num_warps=4.ptx, or"
             " put a CSV file beside with a column 'file' and one for each parameter"
         )
     return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweep.cuda.columns import Columns, own_architectures
+from sweep.cuda.columns import Columns
 from sweep.cuda.configurations import FROM_OUTSIDE, Variant
 from sweep.cuda.matching import Given
 from sweep.cuda.parts import parts_of
@@ -15,6 +15,7 @@ from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.kernel_file import TOTAL_THREADS
+from sweep.importers.ptx.module import own_architectures
 from sweep.specs.kernel import KernelFile, Value
 
 _GIVEN = "given when the PTX was read"

@@ -72,11 +72,3 @@ def multiply_adds_of(analysis: Analysis, sizes: Mapping[str, float]) -> dict[str
     for product, n in products.items():
         found[product.kind] = found.get(product.kind, 0.0) + n * product.multiply_adds
     return {kind: n / total for kind, n in found.items() if total}
-
-
-def loads_of(stage: Stage) -> float:
-    """Return the loads from shared memory in an iteration of a copying loop, 0 of other stages."""
-    shared = ("shared", "load")
-    found = (n for s, n in stage.of(Shape).items() if (s.space, s.direction) == shared)
-    inside = (number for n in found for p, number in n.items() if p[0] is stage.loop)
-    return sum(inside) if stage.pipeline else 0.0

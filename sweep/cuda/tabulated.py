@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep.cuda.columns import capability_of
 from sweep.cuda.configurations import FROM_OUTSIDE, Variant
 from sweep.cuda.frame import Frame
 from sweep.cuda.matching import Given, number_of
-from sweep.cuda.parts import accesses_of, loads_of, multiply_adds_of, weight_of
+from sweep.cuda.parts import accesses_of, multiply_adds_of, weight_of
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.footprint import footprint_of, hits
-from sweep.importers.ptx.kernel_file import stored_bytes
-from sweep.importers.ptx.module import PtxError
+from sweep.importers.ptx.kernel_file import NO_WAIT, loads_of, stored_bytes
+from sweep.importers.ptx.module import PtxError, capability_of
 from sweep.importers.ptx.stages import Stage
 from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import Value
@@ -221,8 +220,7 @@ class _Writer(Frame):
         if any(n > 1 for n in loads):
             number = self.columns.value("parallel", [{"": max(1.0, n)} for n in loads])
             self.file.table("[parallelism]", {"instruction": number})
-            why = "loads from shared memory in a loop with copies wait for nothing else"
-            self.file.sources["parallelism.instruction"] = f"assumed: {why}"
+            self.file.sources["parallelism.instruction"] = f"assumed: {NO_WAIT}"
 
     def _matrix(self) -> None:
         """Add the multiply-adds of a matrix instruction, by type: their mean over the code."""
@@ -260,12 +258,13 @@ class _Writer(Frame):
         rate: Value = 0
         why = "no word is read twice, as far as the addresses and the given grid tell"
         if not all(own.is_read_once for own in found):
-            for name in ("read", "distinct", "common"):
+            has_common = any(own.common for own in found)
+            for name in ("read", "distinct", *(["common"] * has_common)):
                 text = self.amount(f"{name}_bytes", [getattr(own, name) for own in found])
                 self.derived[f"{name}_bytes"] = str(text)
             stored = self.amount("stored_bytes", [stored_bytes(a) for a in self.analyses])
             threads = f"({launch['threads_per_block']})"
-            rate = hits(True, str(stored), threads, f"({launch['blocks']})")
+            rate = hits(has_common, str(stored), threads, f"({launch['blocks']})")
             why = "what blocks read again is in L2 if all that they read fits"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate}, _UNKNOWN_REUSE)

@@ -16,7 +16,6 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +235,7 @@ def jobs_of(
             raise SweepError(f"configuration: {unknown[0]} is no argument of the kernel{hint}")
         signature = {name: types.get(name, "constexpr") for name in names}
         options = {name: config[name] for name in OPTIONS if config[name] is not None}
-        parts = [version("triton"), kernel.function.cache_key, target, signature, options]
+        parts = [import_triton().__version__, kernel.function.cache_key, target, signature, options]
         parts += [divisible, {name: repr(value) for name, value in own.items()}]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
         jobs.append(Job(place, target, signature, own, tuple(divisible), options, key))

@@ -20,7 +20,6 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any
 
-from sweep.cuda.columns import capability_of
 from sweep.cuda.configurations import Setting, Variant, check_configurations
 from sweep.cuda.findings import resources
 from sweep.cuda.triton import (
@@ -34,6 +33,7 @@ from sweep.cuda.triton import (
 )
 from sweep.disk_cache import cache_directory, drop_oldest, keep, kept
 from sweep.errors import SweepError
+from sweep.importers.ptx.module import capability_of
 
 FOLDER = "triton"
 """Where results are kept, in the directory of compiled passes."""

@@ -12,7 +12,7 @@ from sweep.importers.ptx.control_flow import Amount, Graph, Loop, executions, ne
 from sweep.importers.ptx.footprint import footprint_of, hit_rate
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
-from sweep.importers.ptx.module import PtxError
+from sweep.importers.ptx.module import PtxError, capability_of, own_architectures
 from sweep.importers.ptx.stages import InstructionCosts, Stage, added
 from sweep.importers.ptx.summary import product_lines
 from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
@@ -30,6 +30,8 @@ MOST_UNKNOWN = 100
 _CLASSES = (*INSTRUCTION_CLASSES, "barrier")
 _STAGE_NAMES = {"tasks": "period", "barriers": "stretch", "loops": "part"}
 _GIVEN = "given when the PTX was read"
+NO_WAIT = "loads from shared memory in a loop with copies wait for nothing else"
+"""Why they count as independent."""
 
 
 def kernel_text(
@@ -87,6 +89,7 @@ def kernel_text(
     writer.trip_counts(sizes or {})
     writer.code()
     writer.matrix()
+    writer.parallelism()
     writer.loops()
     writer.launch(grid)
     writer.resources(registers, dynamic_shared)
@@ -249,6 +252,18 @@ class _Writer:
             values[kind] = found.pop() if is_plain else text
         self.file.table("[matrix]", values)
 
+    def parallelism(self) -> None:
+        """Add what overlaps in loops with copies, and that older GPUs lack these."""
+        loads = max(map(loads_of, self.analysis.stages))
+        if loads > 1:
+            self.file.sources["parallelism.instruction"] = f"assumed: {NO_WAIT}"
+            self.file.table("[parallelism]", {"instruction": loads})
+        target = self.analysis.function.module.target
+        is_new = any(shape.is_copy for shape in self.analysis.accesses())
+        if is_new or self.analysis.products():
+            self.file.constraints.append(f"compute_capability >= {capability_of(target)}")
+            self.file.constraints += own_architectures([target])
+
     def _costs(self, stage: Stage) -> Iterator[str]:
         """Yield the costs of a stage's tasks as a comment."""
         if self.costs is not None:
@@ -325,6 +340,14 @@ class _Writer:
             why = "no word is read twice, as far as the addresses and the given grid tell"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate if derived else 0})
+
+
+def loads_of(stage: Stage) -> float:
+    """Return the loads from shared memory in an iteration of a copying loop, 0 of other stages."""
+    shared = ("shared", "load")
+    found = (n for s, n in stage.of(Shape).items() if (s.space, s.direction) == shared)
+    inside = (number for n in found for p, number in n.items() if p[0] is stage.loop)
+    return sum(inside) if stage.pipeline else 0.0
 
 
 def stored_bytes(analysis: Analysis) -> Amount:
