@@ -180,19 +180,22 @@ class _Writer(Frame):
             for item, attribute in wanted.get(access.pattern, {}).items():
                 numbers = [{"": float(getattr(shape or some, attribute))} for shape in shapes]
                 values[item] = self.columns.value(f"{called}_{item}", numbers)
-            if assumed := next((s.assumed for s in shapes if s and s.assumed), ""):
-                path = f"{access.space}_access.{called}.pattern"
-                self.file.sources[path] = f"assumed: {assumed}"
             comments = [access.origin] * bool(access.origin)
             is_tile = (access.space, access.direction) == ("global", "load")
             is_tile &= access.origin not in ("atomic", "local memory")
-            header = f"[[{access.space}_access]]"
+            entries = [values]
             if self.tile_order and is_tile and (in_loop or access.is_copy):
-                for side in ("row", "column"):
-                    part = {"name": f"{called}_{side}", "count": f"({count}) * share_of_{side}"}
-                    self.file.table(header, {**values, **part, "reuse": side}, comments)
-            else:
-                self.file.table(header, values, comments)
+                entries = [
+                    {**values, "name": f"{called}_{side}", "reuse": side,
+                     "count": f"({count}) * share_of_{side}"}
+                    for side in ("row", "column")
+                ]  # fmt: skip
+            assumed = next((s.assumed for s in shapes if s and s.assumed), "")
+            for entry in entries:
+                self.file.table(f"[[{access.space}_access]]", entry, comments)
+                if assumed:
+                    path = f"{access.space}_access.{entry['name']}.pattern"
+                    self.file.sources[path] = f"assumed: {assumed}"
 
     def _spills(self, loop: tuple[float, str, Value] | None) -> None:
         """Add spills in the largest loop; without stages the table adds them."""

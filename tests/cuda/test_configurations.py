@@ -145,6 +145,12 @@ def test_tile_order__gives_loads_of_loops_their_reuse(folder, capsys):
     reused = {access.name: access.reuse for access in kernel.global_accesses if access.reuse}
     assert sorted(set(reused.values())) == ["column", "row"] and "loop_load_1_row" in reused
     assert totals(kernel, read_variants([folder])[2].configuration)[1] == counts[1]
+    tiles = TESTS / "data" / "ptx" / "compilers" / "triton_tiles.ptx"  # their pattern is assumed
+    Path("tiles").mkdir()
+    shutil.copy(tiles, "tiles/tiles-BM=128-BN=128-BK=64-num_warps=8.ptx")
+    assert main(["ptx", "tiles", *GIVEN, *words, "-o", "tiles.toml"]) == 0
+    sources = load_kernel("./tiles.toml").sources
+    assert sources["global_access.loop_load_1_row.pattern"].kind == "assumed"
 
 
 def test_labels__are_those_of_the_first_file(folder, capsys):
