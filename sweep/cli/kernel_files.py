@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,14 @@ from sweep.cli.parser import call_with
 from sweep.errors import SweepError, nearest
 
 if TYPE_CHECKING:
+    from sweep.cuda.configurations import Variant
     from sweep.space import KernelSpace
     from sweep.specs import Kernel
 
 
 def ptx(arguments: argparse.Namespace) -> int:
     """Read PTX and print the kernel file, or write it; a summary goes to the error stream."""
+    from sweep.cuda.matching import sides_of
     from sweep.importers.files import read_source
     from sweep.importers.ptx.analysis import analyse
     from sweep.importers.ptx.kernel_file import kernel_text
@@ -30,7 +32,15 @@ def ptx(arguments: argparse.Namespace) -> int:
     from sweep.space import with_derived
     from sweep.specs import load_device
 
-    path = Path(arguments.file)
+    paths = [Path(file) for file in arguments.files]
+    if len(paths) > 1 or paths[0].is_dir() or arguments.index:
+        return _ptx_of_many(arguments, paths)
+    if arguments.tile_order:
+        raise SweepError("--tile-order: is for many files; write [tile_order] into the kernel file")
+    path = paths[0]
+    for name in ("block", "grid"):
+        if (sides := getattr(arguments, name)) is not None:
+            setattr(arguments, name, sides_of(sides, arguments.sizes, f"--{name}"))
     text = read_source(path, LARGEST_TEXT).text
     costs = None
     if arguments.device:
@@ -43,6 +53,79 @@ def ptx(arguments: argparse.Namespace) -> int:
         raise SweepError(f"{path}: {error}") from None
     lines = summary(analysis, arguments.registers, before=len(f"sweep: {path.name}: "))
     return _deliver(arguments, kernel, path.name, ["\nsweep: ".join(lines)])
+
+
+def _ptx_of_many(arguments: argparse.Namespace, paths: Sequence[Path]) -> int:
+    """Read the PTX of many configurations and write one kernel file and its table."""
+    from sweep.cuda.configurations import read_variants
+
+    for name in ("registers", "dynamic_shared", "device"):
+        if getattr(arguments, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise SweepError(f"{option}: is for one file; for many, an index has such columns")
+    if arguments.stages not in (None, "loops", "none"):
+        raise SweepError(f"--stages {arguments.stages}: for many files, loops or none")
+    variants = read_variants(paths, Path(arguments.index) if arguments.index else None)
+    source = paths[0].name if paths[0].is_dir() else f"{len(paths)} files"
+    return _deliver_many(arguments, variants, source)
+
+
+def triton(arguments: argparse.Namespace) -> int:
+    """Compile a Triton kernel's configurations and write one kernel file over them."""
+    from tqdm import tqdm
+
+    from sweep.cuda.triton import import_triton, jobs_of, kernel_of, read_configs
+    from sweep.cuda.triton_compiling import compile_all
+
+    kernel = kernel_of(arguments.place)
+    configs = read_configs(kernel, arguments.configs)
+    jobs = [
+        job
+        for target in arguments.targets
+        for job in jobs_of(arguments.place, kernel, arguments.signature, configs, target)
+    ]
+
+    def shown(items: Iterator[Any], length: int) -> Iterator[Any]:
+        return iter(tqdm(items, total=length, unit="configuration", disable=None))
+
+    variants = compile_all(jobs, configs * len(arguments.targets), progress=shown,
+                           processes=arguments.processes)  # fmt: skip
+    if not any(job.divisible for job in jobs):
+        note = "no argument is a multiple of 16 (i32:16, *fp16:16), so that loads are narrow"
+        print(f"sweep: {arguments.place}: {note}", file=sys.stderr)
+    compiler = f"Triton {import_triton().__version__} and its ptxas"
+    return _deliver_many(arguments, variants, Path(arguments.place).name, compiler)
+
+
+def _deliver_many(
+    arguments: argparse.Namespace, variants: Sequence[Variant], source: str, compiler: str = ""
+) -> int:
+    """Write the kernel file of many configurations and its table; remarks go to stderr."""
+    from tqdm import tqdm
+
+    from sweep.cuda.matching import Given, analyses_of
+    from sweep.cuda.tabulated import tabulated
+    from sweep.importers.files import write_all
+    from sweep.specs import parse_kernel
+    from sweep.specs.compiled import appended
+
+    path = Path(arguments.output) if arguments.output else None
+    if path is not None and path.suffix != ".toml":
+        raise SweepError(f"{path}: a kernel file is named KEY.toml")
+    given = call_with(Given, arguments)
+    total = sum(not variant.reason for variant in variants)
+    shown = tqdm(analyses_of(variants, given), total=total, unit="file", disable=None)
+    key = path.stem if path else "kernel"
+    found = tabulated(variants, list(shown), given, key=key, source=source, compiler=compiler)
+    if path is None:
+        print(appended(found.text, found.table), end="")
+    else:
+        parse_kernel(appended(found.text, found.table), key, path)
+        table = path.with_name(f"{key}.compiled.csv")
+        write_all({path: found.text, table: found.table}, overwrite=arguments.overwrite)
+    for remark in found.remarks:
+        print(f"sweep: {source}: {remark}", file=sys.stderr)
+    return 0
 
 
 def profile(arguments: argparse.Namespace) -> int:

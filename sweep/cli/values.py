@@ -90,12 +90,40 @@ def seconds(text: str, option: str) -> float:
     return float(match[1]) * TIME_UNITS[match[2]]
 
 
-def sides(text: str, option: str) -> tuple[int, ...]:
-    """Return the three sides of a block or grid; omitted ones are 1."""
-    parts = text.replace("x", ",").split(",")
-    if len(parts) > 3 or not all(re.fullmatch(r"[1-9][0-9]{0,9}", part) for part in parts):
+def sides(text: str, option: str) -> tuple[int | str, ...]:
+    """Return the three sides of a block or grid, numbers or expressions; omitted ones are 1.
+
+    >>> sides("ceil(m / 64),8", "--grid"), sides("16x16", "--block")
+    (('ceil(m / 64)', 8, 1), (16, 16, 1))
+    """
+    is_plain = re.fullmatch(r"[0-9x,]+", text) is not None
+    parts = re.split(r",(?![^()]*\))", text.replace("x", ",") if is_plain else text)
+    texts = {part for part in parts if re.search(r"[A-Za-z]", part)}
+    numbers = (part for part in parts if part not in texts)
+    if len(parts) > 3 or not all(re.fullmatch(r"[1-9][0-9]{0,9}", part) for part in numbers):
         raise SweepError(f"{option} {text}: must be one to three whole numbers, such as 16,16")
-    return (*map(int, parts), 1, 1)[:3]
+    if texts:
+        from sweep.expressions import Expression  # NumPy, which `sweep --help` need not load
+
+        for part in texts:
+            Expression.parse(part)
+    return (*(part.strip() if part in texts else int(part) for part in parts), 1, 1)[:3]
+
+
+def expressions(words: Sequence[str], option: str) -> dict[str, str]:
+    """Return the expressions of ``KEY=EXPRESSION`` words by key."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, _, text = word.partition("=")
+        if not (key.strip() and text.strip()):
+            raise SweepError(f"{option} {word}: must be KEY=EXPRESSION")
+        found[key.strip()] = text.strip()
+    if found:
+        from sweep.expressions import Expression
+
+        for text in found.values():
+            Expression.parse(text)
+    return found
 
 
 def labelled(words: Sequence[str], option: str) -> dict[str, float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,8 @@ import numpy as np
 
 from sweep.errors import nearest
 from sweep.expressions import Bounds, Expression
-from sweep.specs.formats import INSTRUCTION_CLASSES, LARGEST_NUMBER
+from sweep.specs.compiled_cells import count, reader_of, signed
+from sweep.specs.formats import INSTRUCTION_CLASSES
 from sweep.specs.reading import LARGEST_FILE, load_toml, read_text
 
 CAPABILITY = "compute_capability"
@@ -55,14 +56,22 @@ QUANTITIES: dict[str, str] = {
 }
 """The other columns that are not parameters or sizes, with their meaning."""
 
+REASON = "reason"
+"""A column of words: why a variant does not compile; it is blank for those that do."""
+
+OWN = "own_columns"
+"""In the head: how many further columns the table has, whose meaning only the kernel file tells."""
+
 MOST_ROWS = 50_000
-MOST_COLUMNS = 64
+MOST_COLUMNS = 256
 MOST_WORDS = 200
 """Characters of a line of the head that are shown."""
 
 APPENDED = (
     "\n# The table of [compiled], added when the file was read.\n[compiled_table]\ntext = '''\n"
 )
+LISTED = "listed"
+_COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,80}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.csv")
 
 Values = Mapping[str, Sequence[Any]]
@@ -87,6 +96,8 @@ class CompiledTable:
         Of each row: the positions of its values on the axes, as one number; sorted.
     columns : mapping of str to ndarray
         The quantities, row by row.
+    reasons : ndarray of str
+        Row by row why the variant does not compile; blank for those that do.
     """
 
     name: str
@@ -95,6 +106,7 @@ class CompiledTable:
     axes: tuple[np.ndarray, ...]
     codes: np.ndarray = field(repr=False)
     columns: Mapping[str, np.ndarray] = field(repr=False)
+    reasons: np.ndarray = field(repr=False)
 
     @property
     def described(self) -> str:
@@ -125,6 +137,8 @@ class CompiledTable:
             if used is not None and used != capability:
                 n = int(((own == capability) & (exact != 0)).sum())
                 yield f"{n:,} of them of {capability:.1f} compiled for {used:.1f}"
+        if failed := self.reasons[self.reasons != ""].tolist():
+            yield f"{len(failed):,} of them do not compile: {'; '.join(sorted({*failed}))}"
 
     def capability_for(self, device: float) -> float | None:
         """Return the compute capability whose rows serve a device: the nearest at or below.
@@ -157,29 +171,47 @@ class CompiledTable:
 
     def look_up(self, column: str, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Return a column's numbers for arrays of values, and where the table has no row."""
+        if column == LISTED:
+            return self._listed(values)
         device = np.asarray(values[TARGET])
         code: Any = np.searchsorted(self.axes[0], device, side="right") - 1
         known: Any = (code >= 0) & ((device < OF_AMD) | (self.axes[0][code] == device))
-        for key, axis in zip(self.keys, self.axes[1:], strict=True):
-            own = np.asarray(values[key])
-            place = np.minimum(np.searchsorted(axis, own), len(axis) - 1)
-            known = known & (axis[place] == own)
-            code = code * len(axis) + place
+        known, code = self._placed(values, known, code)
         row = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
         known = known & (self.codes[row] == code)
         if column == "":
+            known = known & (self.reasons[row] == "")
             return known.astype(np.float64), np.zeros_like(known)
         found = np.where(known, self.columns[column][row], np.nan)
         return found, np.isnan(found)
+
+    def _listed(self, values: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the table has a row for any device."""
+        known, code = self._placed(values, np.asarray(True), np.asarray(0))
+        rows = np.unique(self.codes % math.prod(map(len, self.axes[1:])))
+        known = known & (rows[np.minimum(np.searchsorted(rows, code), len(rows) - 1)] == code)
+        return known.astype(np.float64), np.zeros_like(known)
+
+    def _placed(self, values: Mapping[str, Any], known: Any, code: Any) -> tuple[Any, Any]:
+        """Return where values are on the axes, and codes that go on with their positions."""
+        for key, axis in zip(self.keys, self.axes[1:], strict=True):
+            own = np.asarray(values[key])
+            place = np.minimum(np.searchsorted(axis, own), len(axis) - 1)
+            known, code = known & (axis[place] == own), code * len(axis) + place
+        return known, code
 
     def look_ups(self) -> dict[str, Expression]:
         """Return the names that expressions may use, each with its look-up."""
         names = frozenset({TARGET, *self.keys})
         columns = {"compiled": "", **{f"compiled_{column}": column for column in self.columns}}
-        return {
+        found: dict[str, Expression] = {
             name: LookUp(f"{column or 'row'} of {self.name}", names, (), column, self)
             for name, column in columns.items()
         }
+        if OWN in self.head:  # a list of configurations, not of variants of a space
+            listed = LookUp(f"row of {self.name}", frozenset(self.keys), (), LISTED, self)
+            found["compiled_listed"] = listed
+        return found
 
 
 @dataclass(frozen=True)
@@ -248,6 +280,11 @@ def with_table(text: str, path: Path, *, blank: bool = False) -> str:
         raise ValueError(f'compiled.table = "{name}": {error}') from None
     if "'''" in table or not table.replace("\n", "").replace("\r", "").isprintable():
         raise ValueError(f"compiled.table = \"{name}\": no table: it has control characters or '''")
+    return appended(text, table)
+
+
+def appended(text: str, table: str) -> str:
+    """Return a kernel file's text with that of its table."""
     rows = "\n".join(table.splitlines())
     return f"{text.rstrip()}\n{APPENDED}{rows}\n'''\n"
 
@@ -285,9 +322,13 @@ def parse_table(
     rows = list(csv.reader(lines[n_head:]))
     if len(rows) < 2:
         raise ValueError("no rows")
-    keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1)
+    n_own = int(head[OWN]) if head.get(OWN, "").isdecimal() else 0
+    keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1, n_own)
     cells: list[list[Any]] = [[] for _ in rows[0]]
-    readers = [cache(_reader_of(column, parameters)) for column in rows[0]]  # most cells repeat
+    others: dict[str, Callable[[str], Any]] = {CAPABILITY: _target, REASON: str}
+    others |= {name: signed for name in quantities if name not in QUANTITIES}
+    # Most cells repeat.
+    readers = [cache(others.get(c) or reader_of(c, parameters, sizes)) for c in rows[0]]
     for number, row in enumerate(rows[1:], start=n_head + 2):
         if len(row) != len(readers):
             raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")
@@ -310,11 +351,12 @@ def parse_table(
         line = int(max(order[twice[0]], order[twice[0] + 1])) + n_head + 2
         raise ValueError(f"line {line}: a second row of the same variant")
     columns = {column: arrays[column][order] for column in quantities}
-    return CompiledTable(name, head, keys, tuple(axes), codes, columns)
+    reasons = arrays.get(REASON, np.full(len(codes), ""))[order]
+    return CompiledTable(name, head, keys, tuple(axes), codes, columns, reasons)
 
 
 def _columns(
-    names: Sequence[str], known: Mapping[str, Any], line: int
+    names: Sequence[str], known: Mapping[str, Any], line: int, n_own: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns that tell variants apart, and the quantities."""
     if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
@@ -323,8 +365,11 @@ def _columns(
         raise ValueError(f"line {line}: the column {CAPABILITY} is missing")
     keys = tuple(name for name in names if name in known)
     quantities = tuple(name for name in names if name in QUANTITIES and name not in known)
+    others = [n for n in names if n not in (*keys, *quantities, CAPABILITY, REASON)]
+    if n_own and len(others) == n_own and all(map(_COLUMN_NAME.fullmatch, others)):
+        quantities, others = (*quantities, *others), []
     for name in names:
-        if name not in (*keys, *quantities, CAPABILITY):
+        if name in others:
             hint = nearest(name, [*known, *QUANTITIES])
             reason = f"column '{name[:60]}' is no parameter, size or quantity{hint}"
             raise ValueError(f"line {line}: {reason}")
@@ -333,54 +378,7 @@ def _columns(
     return keys, quantities
 
 
-def _reader_of(column: str, parameters: Values) -> Any:
-    """Return the function that reads a column's cells."""
-    if column == CAPABILITY:
-        return _target
-    if column not in parameters and column in QUANTITIES:
-        return _quantity
-    first = parameters.get(column, [0.0])[0]
-    if isinstance(first, bool):
-        return _truth
-    if isinstance(first, str):
-        return _word
-    return _number if column in parameters else _count
-
-
-def _truth(cell: str) -> bool:
-    if cell not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return cell == "true"
-
-
-def _word(cell: str) -> str:
-    if not cell:
-        raise ValueError("must be a word")
-    return cell
-
-
 def _target(cell: str) -> float:
     if re.fullmatch(r"gfx[0-9a-f]{3,4}", cell):
         return target_number(cell)
-    return _count(cell)
-
-
-def _quantity(cell: str) -> float:
-    """Read a number; of the compilers of one table, not all tell every quantity."""
-    return _count(cell) if cell else math.nan
-
-
-def _number(cell: str) -> float:
-    if not re.fullmatch(r"-?[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?", cell):
-        raise ValueError("must be a number")
-    number = float(cell)
-    if not abs(number) <= LARGEST_NUMBER:
-        raise ValueError("must be a number up to 2**53")
-    return number
-
-
-def _count(cell: str) -> float:
-    number = _number(cell)
-    if number < 0:
-        raise ValueError("must be a number, 0 to 2**53")
-    return number
+    return count(cell)

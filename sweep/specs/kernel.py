@@ -11,7 +11,7 @@ from typing import Any
 from sweep.expressions import Expression
 from sweep.fields import PLACEHOLDER
 from sweep.specs.check import Checked, Content, Source, check_sources
-from sweep.specs.compiled import CompiledTable, LookUp
+from sweep.specs.compiled import CompiledTable, LookUp, appended
 from sweep.specs.compiled_replaces import HIT_RATES, replacements, spills
 from sweep.specs.formats import INSTRUCTION_CLASSES, KERNEL, to_base
 from sweep.specs.kernel_tables import ACCESSES, Access, KernelReader, Stage, check_instructions
@@ -368,8 +368,8 @@ class KernelFile:
         """
         self._tables.append((header, values, _comments(comments)))
 
-    def text(self) -> str:
-        """Return the text of the file.
+    def text(self, table: str = "") -> str:
+        """Return the text of the file, which may name a compiled table of this text.
 
         Raises
         ------
@@ -392,7 +392,7 @@ class KernelFile:
                 lines += ["", *comments, header]
                 lines += [f"{key} = {toml(value)}" for key, value in values.items()]
         text = "\n".join(lines) + "\n"
-        parse_kernel(text, key_of(self.name))
+        parse_kernel(appended(text, table) if table else text, key_of(self.name))
         return text
 
 

@@ -51,6 +51,7 @@ CASES = [
     ("calibrate-kernel", ["one.toml", "times.csv", "--device", "gtx_980_paper"], "f.toml", True),
     ("calibrate-power", ["times.csv", "--device", "gtx_980_paper"], "f.toml", True),
     ("ptx", ["k.ptx"], "f.toml", True),
+    ("triton", ["k.py:k", "--signature", "i32"], "f.toml", True),
     ("profile", ["k.csv"], "f.toml", True),
     ("compile", ["k.cu", "--kernel", "mat_tiled", "--compute-capability", "8.0"], "f.csv", True),
     ("sensitivity", ["one.toml", "--samples", "64"], "f.png", True),
@@ -111,7 +112,15 @@ def test_a_strangers_file_stays(there, capsys, command, words, name, is_output):
     assert contents(there) == before
 
 
-UNRUN = ("profile", "compile", "import", "reproduce", "calibrate-kernel", "calibrate-power")
+UNRUN = (
+    "profile",
+    "compile",
+    "triton",
+    "import",
+    "reproduce",
+    "calibrate-kernel",
+    "calibrate-power",
+)
 RERUN = [case for case in CASES if case[0] not in UNRUN]
 
 

@@ -38,7 +38,7 @@ GIVEN = {
     ("triton", "tiles"): ({}, ["n / 64"]),
 }
 
-# Bytes that a thread loads from and stores to global memory, and its single-precision or matrix
+# Bytes that a thread loads from and stores to global memory, and its single-precision
 # instructions where they can be counted by hand. Triton's threads have eight elements of saxpy, and
 # two of the stencil. Its loop of matmul has two steps before it; 64 x 64 x 32 are 16 products of
 # 16 x 8 x 16 for each of four warps; the tiles of an H100 are 128 x 64 and 64 x 128 halves, for 256
@@ -51,11 +51,11 @@ EXPECTED = {
     ("cuda", "reduction"): (4 * N / 64 + 4, 0, N / 64 + 8),
     ("numba", "reduction"): (4 * N / 64 + 4, 0, None), ("triton", "reduction"): (32 + 4, 0, None),
     ("cuda", "matmul"): (8 * N / 16, 4, N), ("numba", "matmul"): (8 * N / 16, 4, N),
-    ("triton", "matmul"): (64 * (N / 32 + 2), 128, 16 * N / 32),
+    ("triton", "matmul"): (64 * N / 32, 128, None),
     ("cuda", "softmax"): (3 * 4 * N / 256, 4 * N / 256, None),
     ("numba", "softmax"): (3 * 4 * N / 256, 4 * N / 256, None),
     ("triton", "softmax"): (32, 32, None),
-    ("triton", "tiles"): (128 * (N / 64 + 2), 0, None),
+    ("triton", "tiles"): (128 * N / 64, 0, None),
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def check(text, case):
         moved[shape.space, shape.direction] += n * shape.bytes
     loads, stores, floats = EXPECTED[case]
     assert (moved["global", "load"], moved["global", "store"]) == (loads, stores)
-    assert floats in (None, found.instructions(sizes)["fp32"])
+    assert floats in (None, found.instructions(sizes).get("fp32"))
     return found
 
 
@@ -113,10 +113,11 @@ def test_counts_are_those_of_the_source(case):
 
 def test_products_of_matrices__are_those_of_the_source():
     """Of one step: 64 x 64 x 32 by four warps, and 128 x 128 x 64 by eight."""
-    for kernel, step, each in ("matmul", 64 * 64 * 32 / 4, 2048), ("tiles", 128**2 * 64 / 8, 32768):
+    matmul, tiles = (64 * 64 * 32 / 4, 2048, 0), (128**2 * 64 / 8, 32768, (64 + 128) * 32 / 128 / 4)
+    for kernel, (step, each, passes) in {"matmul": matmul, "tiles": tiles}.items():
         text = (FOLDER / f"triton_{kernel}.ptx").read_text(encoding="utf-8")
         found = analyse(read_ptx(text).entry(None), trips={ANY: 10})
-        assert found.products() == {("fp32", each): 10 * step / each}
+        assert found.products() == {("fp16", each, passes): 10 * step / each}
 
 
 @pytest.mark.slow
@@ -131,7 +132,8 @@ def test_two_commands_from_ptx_to_a_time(case, capsys, tmp_path, monkeypatch):
     assert main(["ptx", str(path), *words, "-o", "kernel.toml"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) <= 10 and max(map(len, lines)) <= 100 and len(words) <= 3
-    plan = 'schema = 1\nkernels = ["./kernel.toml"]\ndevices = ["a100_40gb"]\n'
+    plan = 'schema = 1\nkernels = ["./kernel.toml"]\ndevices = ["DEVICE"]\n'
+    plan = plan.replace("DEVICE", "h100_sxm" if case[1] == "tiles" else "a100_40gb")
     Path("plan.toml").write_text(plan, encoding="utf-8")
     assert main(["best", "plan.toml", "--format", "csv", "--columns", "execution_time"]) == 0
     time = float(capsys.readouterr().out.split()[1])

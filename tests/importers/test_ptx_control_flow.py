@@ -165,7 +165,7 @@ LOOP = "L: add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, %r2;\n@%p1 bra L;\nret;"
     (DIAMOND, {"trips": {"THEN": 2}}, "no loop at 'THEN' .there is none"),
     (DIAMOND, {"trips": {"THEN": -2}}, "trip count THEN = -2: outside the range"),
     (DIAMOND, {"block": (0, 1, 1)}, "a block of 0 x 1 x 1"),
-    (DIAMOND, {"stages": "all"}, "stages 'all': one of tasks, barriers, none"),
+    (DIAMOND, {"stages": "all"}, "stages 'all': one of tasks, barriers, loops, none"),
     (LOOP, {"branches": {"L": 0.9}}, "line 15: the branch to 'L' repeats a loop: give its trip"),
 ])  # fmt: skip
 def test_options__wrong_ones_are_named(body, options, message):

@@ -60,7 +60,7 @@ def test_many_stages__are_cut_less_finely():
     assert found.notes == ("too many stages: the code is cut by 'barriers', not by 'tasks'",)
     assert kernel("bar.sync 0;\n" * (MAX_STAGES + 10)).how == "tasks"  # no accesses: one period
     short = "bar.sync 0;\n" + body.partition("\n")[0] + "\n"
-    assert kernel(short * (MAX_STAGES + 10), stages="barriers").how == "none"
+    assert kernel(short * (MAX_STAGES + 10), stages="barriers").how == "loops"
 
 
 def test_many_of_everything__stay_readable():

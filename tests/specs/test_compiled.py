@@ -192,7 +192,7 @@ REFUSED = {
     "same row": ("compiled.csv", "5.2,8,slow", "5.2,8,fast", "line 7: a second row"),
     "quotes": ("compiled.csv", "tiled.cu", "'''", "has control characters or '''"),
     "control": ("compiled.csv", "tiled.cu", "\x1b[2J", "has control characters or '''"),
-    "many columns": ("compiled.csv", ",fp32", ",fp32" * MOST_COLUMNS, "more than 64 columns"),
+    "many columns": ("compiled.csv", ",fp32", ",fp32" * MOST_COLUMNS, "more than 256 columns"),
 }  # fmt: skip
 
 

@@ -100,7 +100,12 @@ def test_kernel__expressions_and_defaults(kernel):
         **{"resources.registers_per_thread": "18", "resources.shared_memory_bytes": "0"},
         **{"instructions.fp32": "2 * n", "instructions.control": "cost"},
         **{"synchronisation.barriers": "2 * tiles", "loops.outer": "1", "loops.inner": "1"},
-        **{"parallelism.instruction": "1", "parallelism.memory": "1", "cache.l2_hit_rate": "0"},
+        **{
+            "parallelism.instruction": "1",
+            "parallelism.memory": "1",
+            "parallelism.matrix": "1e6",
+            "cache.l2_hit_rate": "0",
+        },
         **{"global_access.a.count": "n", "global_access.a.bytes": "4"},
         **{"global_access.a.stride": "1 if layout == 'row' else n"},
         **{"global_access.a.l1_hit_rate": "0", "global_access.c.count": "1"},

@@ -43,7 +43,7 @@ def shown_files() -> dict[str, str]:
 
 def commands(text: str) -> Iterator[list[str]]:
     """Yield the arguments of every ``sweep`` command in a block of a shell."""
-    for line in text.splitlines():
+    for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words[:1] == ["sweep"]:
             yield words[1:]

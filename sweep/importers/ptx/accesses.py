@@ -6,9 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sweep.importers.ptx.instructions import LARGEST_WORD, Meaning
+from sweep.importers.ptx.instructions import (
+    LARGEST_WORD,
+    PASS_BYTES,
+    ROW_BYTES,
+    Meaning,
+    Product,
+    factors_of,
+)
 from sweep.importers.ptx.lanes import Numbers, sectors_of, wavefronts_of
-from sweep.importers.ptx.module import Instruction
+from sweep.importers.ptx.module import Address, Instruction
 from sweep.importers.ptx.registers import UNKNOWN, WARP, Sides, Value, Values
 
 LARGEST_TILE = 2**20
@@ -42,6 +49,8 @@ class Shape(NamedTuple):
         ``""``.
     transactions : float
         Sectors, or passes through the banks, of a warp's word where no pattern says it; else 0.
+    is_copy : bool
+        Whether the words go to shared memory without a register, and a thread need not wait.
     """
 
     space: str
@@ -55,6 +64,7 @@ class Shape(NamedTuple):
     assumed: str = ""
     origin: str = ""
     transactions: float = 0.0
+    is_copy: bool = False
 
 
 def shapes_of(
@@ -77,12 +87,9 @@ def shapes_of(
     known = values.lanes
     lanes = [known.of(address) if known else None for address in instruction.addresses]
     direction, size = meaning.direction, meaning.bytes
-    if meaning.also_shared:
-        to, source = (*found, UNKNOWN, UNKNOWN)[:2]
-        return (
-            _shape(_plain("global", direction, size), source, size, block, lanes[1:2]),
-            _shape(_plain("shared", meaning.also_shared, size), to, size, block, lanes[:1]),
-        )
+    if meaning.is_copy:  # what it writes is its pass through L1, the same memory
+        copied = _plain("global", direction, size)._replace(is_copy=True)
+        return (_shape(copied, (*found, UNKNOWN, UNKNOWN)[1], size, block, lanes[1:2]),)
     value = found[0] if found else UNKNOWN
     space = meaning.kind
     if space == "generic":
@@ -124,11 +131,32 @@ def tile_shapes(
     if block is None or size is None or not 0 < size <= LARGEST_TILE:
         return ()
     words = size / LARGEST_WORD / math.prod(block)
-    other = "load" if meaning.tile == "store" else "store"
-    moved = _plain("global", meaning.tile, LARGEST_WORD, "tile")._replace(
-        words=words, assumed=_TILE
-    )
-    return moved, _plain("shared", other, LARGEST_WORD, "tile")._replace(words=words)
+    moved = _plain("global", meaning.tile, LARGEST_WORD, "tile")
+    moved = moved._replace(words=words, assumed=_TILE, is_copy=meaning.tile == "load")
+    if moved.is_copy:
+        return (moved,)
+    return moved, _plain("shared", "load", LARGEST_WORD, "tile")._replace(words=words)
+
+
+def product_of(instruction: Instruction, values: Values, block: Sides | None) -> Product | None:
+    """Return a warp's part of a product whose matrices a descriptor describes (``tcgen05.mma``).
+
+    One thread starts it for its block. The descriptor, the fourth operand, has the columns over 8
+    in bits 17 to 22 and the rows over 16 in bits 24 to 28.
+    """
+    modifiers, operands = instruction.modifiers, instruction.operands
+    kinds = [m.partition("::")[2] for m in modifiers if m.startswith("kind::")]
+    descriptor = values.of(operands[3]).constant if len(operands) > 3 else None
+    if not kinds or block is None or descriptor is None:
+        return None
+    rows, columns = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8
+    kind = factors_of(kinds[0])
+    depth = ROW_BYTES // {"fp16": 2, "tf32": 4}.get(kind, 1)
+    n_warps = -(-math.prod(block) // WARP)
+    shared = columns if isinstance(operands[1], Address) else rows + columns
+    n_blocks = 2 if "cta_group::2" in modifiers else 1
+    passes = shared * ROW_BYTES / PASS_BYTES / n_warps / n_blocks
+    return Product(kind, rows * columns * depth / n_warps / n_blocks, passes)
 
 
 def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:

@@ -100,30 +100,29 @@ def needs_grid(function: Function, reads: Iterable[Read]) -> bool:
     return any(read.axes and read.axes < used for read in reads)
 
 
-def hit_rate(
-    reads: Iterable[Read],
-    stored: Amount,
-    grid: tuple[int, ...] | None,
-    threads: str,
-    blocks: str,
-    text: Callable[[Amount], str],
-) -> tuple[dict[str, str], str]:
-    """Return the share of accesses that L2 serves, with the derived expressions that it names.
+class Footprint(NamedTuple):
+    """Bytes that a thread reads: in all, its share of distinct ones, and what all blocks read."""
 
-    Repeated reads hit if what all blocks read fits in L2.
+    read: Amount
+    distinct: Amount
+    common: Amount
+
+    @property
+    def is_read_once(self) -> bool:
+        """Whether no word is read twice, as far as is known."""
+        same = all(math.isclose(self.distinct[p], self.read[p]) for p in self.read)
+        return not self.common and same
+
+
+def footprint_of(reads: Iterable[Read], grid: tuple[int, ...] | None) -> Footprint:
+    """Return what a thread reads.
 
     Parameters
     ----------
     reads : iterable of Read
         What the kernel loads.
-    stored : Amount
-        Bytes that a thread stores.
     grid : tuple of int or None
         Blocks in x, y and z; if not known, only what all blocks read alike is read again.
-    threads, blocks : str
-        Expressions of the launch.
-    text : callable
-        Writes an amount as an expression.
     """
     parts: list[Amount] = [defaultdict(float) for _ in range(3)]
     asked, own, common = parts
@@ -133,14 +132,39 @@ def hit_rate(
         repeats = math.prod(side for axis, side in sides if axis not in read.axes)
         part = own if grid or read.axes else common
         part[read.passage] += read.share * read.distinct / repeats
-    if not common and all(math.isclose(own[passage], asked[passage]) for passage in asked):
+    return Footprint(asked, own, common)
+
+
+def hit_rate(found: Footprint, stored: Amount, threads: str, blocks: str,
+             text: Callable[[Amount], str]) -> tuple[dict[str, str], str]:  # fmt: skip
+    """Return the share of accesses that L2 serves, with the derived expressions that it names.
+
+    Repeated reads hit if what all blocks read fits in L2.
+
+    Parameters
+    ----------
+    found : Footprint
+        What a thread reads.
+    stored : Amount
+        Bytes that a thread stores.
+    threads, blocks : str
+        Expressions of the launch.
+    text : callable
+        Writes an amount as an expression.
+    """
+    if found.is_read_once:
         return {}, "0"
-    derived, distinct = {"read_bytes": text(asked), "distinct_bytes": text(own)}, "distinct_bytes"
-    if common:
-        derived["common_bytes"] = text(common)
-        distinct = f"(distinct_bytes + common_bytes / ({blocks}))"
-    hits = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {text(stored)})"
-    return derived, f"{hits} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
+    derived = {"read_bytes": text(found.read), "distinct_bytes": text(found.distinct)}
+    if found.common:
+        derived["common_bytes"] = text(found.common)
+    return derived, hits(bool(found.common), text(stored), threads, blocks)
+
+
+def hits(has_common: bool, stored: str, threads: str, blocks: str) -> str:
+    """Return the share of accesses that hit as an expression of the derived names of bytes."""
+    distinct = f"(distinct_bytes + common_bytes / ({blocks}))" if has_common else "distinct_bytes"
+    share = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {stored})"
+    return f"{share} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
 
 
 def _copied(instruction: Instruction, values: Values, block: Sides | None) -> float:

@@ -2,9 +2,8 @@
 
 The classes are those of kernel files. Some rules:
 
-- Half and narrower floating-point types count as ``fp32``, matrix (tensor core) instructions as one
-  of their accumulator's type; kernel files have no separate class for either. The multiply-adds of
-  matrix instructions are counted beside it.
+- Half and narrower floating-point types count as ``fp32``, because kernel files have no class for
+  them. Products of matrices (tensor cores) are ``matrix``, with their multiply-adds by type beside.
 - Reciprocals, roots, logarithms, exponentials, sines and divisions of single precision are
   ``special``; exact ones of double precision are ``fp64``, integer divisions ``integer``, although
   all three compile to several instructions.
@@ -20,7 +19,6 @@ The classes are those of kernel files. Some rules:
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,10 +32,21 @@ LARGEST_WORD = 16
 
 
 class Product(NamedTuple):
-    """A product of matrices: the class under which it counts, and the multiply-adds of a warp."""
+    """A warp's part of a product of matrices.
+
+    Attributes
+    ----------
+    kind : str
+        The type of the factors, as in ``[matrix]`` of kernel files.
+    multiply_adds : float
+        The multiply-adds; zeros that a sparse product leaves out are included.
+    passes : float
+        Passes of 128 bytes in which it reads factors that lie in shared memory.
+    """
 
     kind: str
-    multiply_adds: int
+    multiply_adds: float
+    passes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +62,8 @@ class Meaning:
         ``load`` or ``store``, ``""`` for anything but an access.
     bytes : int
         Bytes accessed by a thread, 0 if the text does not specify it.
-    also_shared : str
-        Direction of a second access, to shared memory (asynchronous copies), else ``""``.
+    is_copy : bool
+        Whether what it loads goes to shared memory (asynchronous copies).
     tile : str
         ``load`` or ``store`` if one thread copies so many bytes for its whole block, else ``""``.
     product : Product or None
@@ -70,7 +79,7 @@ class Meaning:
     kind: str
     direction: str = ""
     bytes: int = 0
-    also_shared: str = ""
+    is_copy: bool = False
     tile: str = ""
     product: Product | None = None
     is_known: bool = True
@@ -84,7 +93,9 @@ _FLOATS = frozenset(ISA["numbers"]["floats"])
 _NUMBERS = _FLOATS.union(ISA["numbers"]["others"])
 _SPACES = ("global", "shared", "local", "const", "param", "tex")
 _UNSIZED = "is not counted: a register or a tensor map has its size"
-_UNSIZED_PRODUCT = "counts as one instruction: a register has the size of its matrices"
+UNSIZED_PRODUCT = "counts without multiply-adds: a register has the size of its matrices"
+ROW_BYTES, PASS_BYTES = 32, 128
+"""A row of a factor in a product of several warps, and what shared memory serves in a pass."""
 _UNSIZED_TILE = "awaits a copy that is not counted: its bytes or the block are not known"
 _SIZES = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -209,7 +220,7 @@ def _copy(instruction: Instruction) -> Meaning:
     if modifiers[:1] != ("async",) or not has_addresses or "mbarrier" in modifiers:
         return Meaning("control")
     size = integer_of(operands[2]) if len(operands) > 2 and isinstance(operands[2], str) else None
-    return Meaning("global", "load", size or LARGEST_WORD, also_shared="store")
+    return Meaning("global", "load", size or LARGEST_WORD, is_copy=True)
 
 
 def _matrix(instruction: Instruction) -> Meaning:
@@ -223,23 +234,30 @@ def _matrix(instruction: Instruction) -> Meaning:
     is_product = opcode in ("mma", "wmma") or {"mma", "mma_async"} & set(modifiers[:1])
     if not is_product:
         return Meaning("control" if opcode == "wgmma" else "move")
-    types = tuple(modifier for modifier in modifiers if modifier in _NUMBERS)
-    kind = _class_of_types(types[:1]) if types else "fp32"
-    n = _multiply_adds(opcode, modifiers)
-    return Meaning(kind, product=Product(kind, n)) if n else Meaning(kind, remark=_UNSIZED_PRODUCT)
+    found = next((found for m in modifiers if (found := _SIZES.fullmatch(m))), None)
+    if found is None:
+        return Meaning("matrix", remark=UNSIZED_PRODUCT)
+    m, n, k = map(int, found.groups())
+    types = [modifier for modifier in modifiers if modifier in _NUMBERS]
+    # The first type is that of the sum; wmma omits those of factors that are halves.
+    kind = factors_of(types[1]) if len(types) > 2 else "fp16"
+    multiply_adds, passes = float(m * n * k), 0.0
+    if opcode == "wgmma":  # four warps work on one product
+        in_registers = any(isinstance(operand, tuple) for operand in instruction.operands[1:2])
+        rows = n if in_registers else m + n
+        multiply_adds, passes = multiply_adds / 4, rows * ROW_BYTES / PASS_BYTES / 4
+    elif opcode == "mma" and "m8n8k4" in modifiers and kind != "fp64":
+        multiply_adds *= 4  # each quarter of a warp has a product of its own
+    return Meaning("matrix", product=Product(kind, multiply_adds, passes))
 
 
-def _multiply_adds(opcode: str, modifiers: tuple[str, ...]) -> int:
-    """Return the multiply-adds of a warp's part of a product, 0 if the opcode does not tell.
+def factors_of(kind: str) -> str:
+    """Return the type of a product's factors in kernel files.
 
-    Zeros that a sparse product leaves out are included.
+    Narrower types than these count as the narrowest, at its rate.
     """
-    sizes = next((found for m in modifiers if (found := _SIZES.fullmatch(m))), None)
-    n = math.prod(map(int, sizes.groups())) if sizes else 0
-    if opcode == "wgmma":
-        return n // 4  # four warps work on one product
-    is_quartered = opcode == "mma" and "m8n8k4" in modifiers and "f64" not in modifiers
-    return 4 * n if is_quartered else n  # each quarter of a warp has a product of its own
+    known = {"f16": "fp16", "bf16": "fp16", "tf32": "tf32", "f64": "fp64"}
+    return known.get(kind, "fp8" if kind in _FLOATS or "f8" in kind or "f4" in kind else "int8")
 
 
 def _unknown(instruction: Instruction) -> Meaning:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
 
 from sweep.expressions import Expression
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
-from sweep.importers.ptx.control_flow import Amount, Graph, Loop, Passage, executions, nest
-from sweep.importers.ptx.footprint import hit_rate
-from sweep.importers.ptx.module import PtxError
+from sweep.importers.ptx.control_flow import Amount, Graph, Loop, executions, nest
+from sweep.importers.ptx.footprint import footprint_of, hit_rate
+from sweep.importers.ptx.formulas import Formulas
+from sweep.importers.ptx.instructions import Product
+from sweep.importers.ptx.module import PtxError, capability_of, own_architectures
 from sweep.importers.ptx.stages import InstructionCosts, Stage, added
 from sweep.importers.ptx.summary import product_lines
+from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -24,12 +26,12 @@ MOST_SHAPES = 200
 MOST_LINES = 6
 MOST_LOOPS = 100
 MOST_UNKNOWN = 100
-LONGEST = 1000
-"""Longer sums are divided into named parts, because the length of expressions is limited."""
 
-_CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control", "move", "barrier")
-_STAGE_NAMES = {"tasks": "period", "barriers": "stretch"}
+_CLASSES = (*INSTRUCTION_CLASSES, "barrier")
+_STAGE_NAMES = {"tasks": "period", "barriers": "stretch", "loops": "part"}
 _GIVEN = "given when the PTX was read"
+NO_WAIT = "loads from shared memory in a loop with copies wait for nothing else"
+"""Why they count as independent."""
 
 
 def kernel_text(
@@ -86,6 +88,8 @@ def kernel_text(
         file.table(f"[{table}]", writer.tables[table])
     writer.trip_counts(sizes or {})
     writer.code()
+    writer.matrix()
+    writer.parallelism()
     writer.loops()
     writer.launch(grid)
     writer.resources(registers, dynamic_shared)
@@ -95,74 +99,6 @@ def kernel_text(
             writer.assume("sizes", loop.size, 1, why)
     writer.cache(grid)
     return file.text()
-
-
-class Formulas:
-    """Writes amounts as expressions of the unknown trip counts, and collects the derived names.
-
-    Attributes
-    ----------
-    derived : dict of str to str
-        Names of a kernel file's ``[derived]`` with their expressions, in order.
-    """
-
-    def __init__(self, derived: dict[str, Value]) -> None:
-        self.derived = derived
-        self._passages: dict[Passage, tuple[float, str]] = {}
-
-    def _passage(self, passage: Passage) -> tuple[float, str]:
-        """Return the execution count of a passage: a number, and the name to multiply it with."""
-        loop, is_test = passage
-        if loop is None:
-            return 1.0, ""
-        if passage not in self._passages:
-            factor, name = self._passage(loop.entered)
-            if loop.trips is not None:
-                factor *= loop.trips + is_test
-            elif name or is_test:
-                count = f"({loop.size} + 1)" if is_test else loop.size
-                wanted = loop.size.replace("trip", "tests" if is_test else "passes", 1)
-                name = self._derive(wanted, f"{name} * {count}" if name else count)
-            else:
-                name = loop.size
-            self._passages[passage] = factor, name
-        return self._passages[passage]
-
-    def _derive(self, wanted: str, expression: str) -> str:
-        """Name an expression; loops with equal labels in different places get different names."""
-        name, number = wanted, 1
-        while self.derived.get(name, expression) != expression:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.derived[name] = expression
-        return name
-
-    def value(self, amount: Amount) -> float | str:
-        """Return an amount as a number, or as an expression."""
-        text = self.text(amount)
-        is_open = any(self._passage(passage)[1] for passage in amount)
-        return text if is_open else float(text)
-
-    def text(self, amount: Amount) -> str:
-        """Return an amount as an expression, which may be a number."""
-        terms: dict[str, float] = {}
-        for passage, number in amount.items():
-            factor, name = self._passage(passage)
-            terms[name] = terms.get(name, 0.0) + number * factor
-        constant = terms.pop("", 0.0)
-        parts = [
-            name if number == 1 else f"{toml(number)} * {name}"
-            for name, number in terms.items()
-            if number
-        ]
-        if constant or not parts:
-            parts.append(toml(constant))
-        while sum(len(part) + 3 for part in parts) > LONGEST:
-            ends = accumulate(len(part) + 3 for part in parts)
-            n_taken = max(1, sum(end < LONGEST // 2 + 3 for end in ends))
-            name = self._derive(f"part_{len(self.derived)}", " + ".join(parts[:n_taken]))
-            parts = [*parts[n_taken:], name]
-        return " + ".join(parts)
 
 
 class _Writer:
@@ -279,7 +215,8 @@ class _Writer:
                 loop = {"loop": loops[stage.loop]} if stage.loop is not None else {}
                 times = self.formulas.value({stage.passage: stage.share})
                 often = {"executions": times} if times != 1 else {}
-                values = {"name": name, **loop, **often, **counts, **barriers}
+                ahead = {"buffers": stage.pipeline.buffers} if stage.pipeline else {}
+                values = {"name": name, **loop, **often, **counts, **barriers, **ahead}
                 self.file.table("[[stage]]", values, self._costs(stage))
             else:
                 self.file.table("[instructions]", counts)
@@ -290,10 +227,42 @@ class _Writer:
             for shape, amount in accesses.items():
                 names[shape.space] += 1
                 values = {"name": f"{shape.direction}_{names[shape.space]}"}
-                values |= {"kind": shape.direction, "count": self.formulas.value(amount)}
+                count = self.formulas.value(amount)
+                if isinstance(count, str) and min(amount.values()) < 0:
+                    count = f"max(0, {count})"
+                values |= {"kind": shape.direction, "count": count}
                 if self.is_staged:
                     values["stage"] = name
                 self._access(shape, values, stage.lines.get(shape, []))
+
+    def matrix(self) -> None:
+        """Add the multiply-adds of a matrix instruction, by type: their mean over the code."""
+        amounts = added(
+            (key, {passage: n * factor for passage, n in amount.items()})
+            for stage in self.analysis.stages
+            for product, amount in stage.of(Product).items()
+            for key, factor in (("", 1.0), (product.kind, product.multiply_adds))
+        )
+        total = self.formulas.text(amounts[""])
+        values: dict[str, Value] = {}
+        for kind in (kind for kind in MATRIX_TYPES if kind in amounts):
+            found = {n / amounts[""][passage] for passage, n in amounts[kind].items()}
+            is_plain = len(found) == 1 and amounts[kind].keys() == amounts[""].keys()
+            text = f"({self.formulas.text(amounts[kind])}) / max(1, {total})"
+            values[kind] = found.pop() if is_plain else text
+        self.file.table("[matrix]", values)
+
+    def parallelism(self) -> None:
+        """Add what overlaps in loops with copies, and that older GPUs lack these."""
+        loads = max(map(loads_of, self.analysis.stages))
+        if loads > 1:
+            self.file.sources["parallelism.instruction"] = f"assumed: {NO_WAIT}"
+            self.file.table("[parallelism]", {"instruction": loads})
+        target = self.analysis.function.module.target
+        is_new = any(shape.is_copy for shape in self.analysis.accesses())
+        if is_new or self.analysis.products():
+            self.file.constraints.append(f"compute_capability >= {capability_of(target)}")
+            self.file.constraints += own_architectures([target])
 
     def _costs(self, stage: Stage) -> Iterator[str]:
         """Yield the costs of a stage's tasks as a comment."""
@@ -361,15 +330,9 @@ class _Writer:
     def cache(self, grid: tuple[int, ...] | None) -> None:
         """Add the share of accesses that L2 serves, and the expressions that it needs."""
         analysis, launch = self.analysis, self.tables["launch"]
-        stored = added(
-            ("", {passage: n * shape.bytes for passage, n in amount.items()})
-            for stage in analysis.stages
-            for shape, amount in stage.of(Shape).items()
-            if (shape.space, shape.direction) == ("global", "store")
-        )
         derived, rate = hit_rate(
-            analysis.reads, stored[""], grid, str(launch["threads_per_block"]),
-            str(launch["blocks"]), self.formulas.text,
+            footprint_of(analysis.reads, grid), stored_bytes(analysis),
+            str(launch["threads_per_block"]), str(launch["blocks"]), self.formulas.text,
         )  # fmt: skip
         self.tables["derived"].update(derived)
         why = "what blocks read again is in L2 if all that they read fits"
@@ -377,6 +340,24 @@ class _Writer:
             why = "no word is read twice, as far as the addresses and the given grid tell"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate if derived else 0})
+
+
+def loads_of(stage: Stage) -> float:
+    """Return the loads from shared memory in an iteration of a copying loop, 0 of other stages."""
+    shared = ("shared", "load")
+    found = (n for s, n in stage.of(Shape).items() if (s.space, s.direction) == shared)
+    inside = (number for n in found for p, number in n.items() if p[0] is stage.loop)
+    return sum(inside) if stage.pipeline else 0.0
+
+
+def stored_bytes(analysis: Analysis) -> Amount:
+    """Return the bytes that a thread stores to global memory."""
+    return added(
+        ("", {passage: n * shape.bytes for passage, n in amount.items()})
+        for stage in analysis.stages
+        for shape, amount in stage.of(Shape).items()
+        if (shape.space, shape.direction) == ("global", "store")
+    )[""]
 
 
 def _loop_names(graph: Graph) -> dict[Loop, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -272,6 +272,30 @@ class Module:
         if found:
             raise PtxError(f"'{name}' may be any of {', '.join(found)}")
         raise PtxError(f"no kernel '{name}'{nearest(name, entries)} (there is {listed})")
+
+
+def capability_of(target: str) -> str:
+    """Return the compute capability of a target.
+
+    >>> capability_of("sm_90a"), capability_of("sm_120")
+    ('9.0', '12.0')
+    """
+    digits = re.sub(r"\D", "", target)
+    return f"{digits[:-1] or 0}.{digits[-1:] or 0}"
+
+
+def own_architectures(targets: Sequence[str]) -> list[str]:
+    """Return conditions for code with the matrix instructions of one architecture (``sm_90a``).
+
+    It runs on no later one; devices without rows of their own would take its rows otherwise.
+    """
+    capabilities = sorted({capability_of(target) for target in targets}, key=float)
+    found = []
+    for own in sorted({capability_of(t) for t in targets if t.endswith("a")}, key=float):
+        later = [other for other in capabilities if float(other) > float(own)]
+        others = f" or compute_capability >= {later[0]}" if later else ""
+        found.append(f"compute_capability <= {own}{others}")
+    return found
 
 
 MAX_CALLS = 50

@@ -13,22 +13,26 @@ Costs of tasks come from a model's table that states them, that of the device fi
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
-from sweep.importers.ptx.accesses import Shape, shapes_of, tile_shapes
-from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed
-from sweep.importers.ptx.instructions import Meaning, Product, meaning_of
+from sweep.importers.ptx.accesses import Shape, product_of, shapes_of, tile_shapes
+from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
+from sweep.importers.ptx.copies import Pipeline, copying_loops, prologues
+from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
 from sweep.models import stated_facts
 from sweep.specs import Device
 
-STAGES = ("tasks", "barriers", "none")
-"""How code is divided: into calculate periods, at barriers, not at all."""
+STAGES = ("tasks", "barriers", "loops", "none")
+"""How code is divided: into calculate periods, at barriers, where loops begin and end, not at all.
+
+A loop with asynchronous copies is always one stage, because they go on beside its work.
+"""
 
 MAX_STAGES = 100
 """Code that would have more stages is divided less finely."""
@@ -101,6 +105,8 @@ class Stage:
         The largest share among its instructions.
     has_memory : bool
         Whether it has an access to global memory.
+    pipeline : Pipeline or None
+        The asynchronous copies beside the work of a loop.
     """
 
     loop: Loop | None
@@ -109,6 +115,7 @@ class Stage:
     lines: dict[Shape, list[int]] = field(default_factory=lambda: defaultdict(list))
     share: float = 0.0
     has_memory: bool = False
+    pipeline: Pipeline | None = None
 
     def of(self, kind: type[K]) -> dict[K, Amount]:
         """Return the counts of one kind: of classes (``str``), shapes, products or costs."""
@@ -123,13 +130,17 @@ class Stage:
 
 
 class _Cutter:
-    def __init__(self, values: Values, sides: Sides | None, how: str) -> None:
+    def __init__(self, graph: Graph, values: Values, sides: Sides | None, how: str) -> None:
         self.values = values
+        self.loops = {} if how == "none" else copying_loops(graph, values, sides)
+        self.prologues = prologues(graph, self.loops)
+        self.graph = graph
         self.sides = sides
         self.how = how
         self.stages: list[Stage] = []
         self.unknown: dict[str, Unknown] = {}
         self.remarks: dict[str, str] = {}
+        self._known: dict[Loop, bool] = {}
 
     def add(self, instruction: Instruction, block: Block) -> None:
         """Add an instruction of a block."""
@@ -143,7 +154,6 @@ class _Cutter:
             shapes := tile_shapes(instruction, meaning, self.values, self.sides)
         ):
             meaning, kind = replace(meaning, remark=""), shapes[0].space
-        self._note(instruction, meaning, kind)
         stage = self._stage(block, is_memory=kind == "global")
         stage.share = max(stage.share, block.share)
         stage.has_memory |= kind == "global"
@@ -155,23 +165,69 @@ class _Cutter:
             for operand in instruction.operands[1:]
         )
         cost = Cost(instruction.opcode, kind, is_float, has_constant)
-        products = (meaning.product,) if meaning.product else ()
-        for key in (*(shapes or [kind]), *products, cost):
-            words = key.words if isinstance(key, Shape) else 1
-            stage.counts[key][block.passage] += block.share * words
+        product = meaning.product
+        if meaning.remark == UNSIZED_PRODUCT:
+            product = product_of(instruction, self.values, self.sides)
+            meaning = replace(meaning, remark="") if product else meaning
+        self._note(instruction, meaning, kind)
+        for key in (*(shapes or [kind]), *([product] if product else ()), cost):
+            for passage, share in self._shares(key, block, stage):
+                stage.counts[key][passage] += share
+        if product and product.passes:  # which nobody waits for, so they are stores
+            read = Shape("shared", "store", 4, product.passes, "measured", origin="product",
+                         transactions=1.0)  # fmt: skip
+            stage.counts[read][block.passage] += block.share * read.words
+            stage.lines[read].append(instruction.line)
+
+    def _shares(self, key: Key, block: Block, stage: Stage) -> Iterator[tuple[Passage, float]]:
+        """Yield how often something is executed: by passage, the share of its executions."""
+        share = block.share * (key.words if isinstance(key, Shape) else 1)
+        if not (isinstance(key, Shape) and key.is_copy):
+            yield block.passage, share
+        elif stage.pipeline is None:
+            yield block.passage, share / self.prologues.get(block, 1.0)
+        else:
+            yield block.passage, share
+            if stage.pipeline.starts_before and stage.loop:
+                yield stage.loop.entered, -share
 
     def _stage(self, block: Block, *, is_memory: bool) -> Stage:
         """Return the stage of the next instruction of a block."""
-        loop = None if self.how == "none" else block.loop
+        loop = self._loop(block)
+        pipeline = self.loops.get(loop) if loop else None
         last = self.stages[-1] if self.stages else None
-        is_over = last is not None and (
-            (self.how == "tasks" and last.has_memory and not is_memory)
-            or (self.how == "barriers" and "barrier" in last.counts)
+        is_over = (
+            last is not None
+            and pipeline is None
+            and (
+                (self.how == "tasks" and last.has_memory and not is_memory)
+                or (self.how == "barriers" and "barrier" in last.counts)
+            )
         )
         if last is None or last.loop != loop or is_over:
-            last = Stage(loop, block.passage)
+            last = Stage(loop, block.passage, pipeline=pipeline)
             self.stages.append(last)
         return last
+
+    def _loop(self, block: Block) -> Loop | None:
+        """Return the loop whose stage a block belongs to."""
+        around = list(nest(block.loop))
+        if copying := [loop for loop in around if loop in self.loops]:
+            return copying[0]
+        if self.how == "loops":
+            return next((loop for loop in reversed(around) if self._matters(loop)), None)
+        return None if self.how == "none" else block.loop
+
+    def _matters(self, loop: Loop) -> bool:
+        """Return whether a loop is more than a few instructions: it accesses memory, or is open."""
+        if loop not in self._known:
+            start = loop.header.number
+            code = (
+                i for b in self.graph.blocks[start : start + loop.length] for i in b.instructions
+            )
+            found = (meaning_of(instruction) for instruction in code)
+            self._known[loop] = loop.trips is None or any(m.direction or m.tile for m in found)
+        return self._known[loop]
 
     def _note(self, instruction: Instruction, meaning: Meaning, kind: str) -> None:
         """Record that an instruction is unknown or not fully counted."""
@@ -211,7 +267,7 @@ def cut_into_stages(
         The limits of the counts.
     """
     for attempt in STAGES[STAGES.index(how) :]:
-        cutter = _Cutter(values, sides, attempt)
+        cutter = _Cutter(graph, values, sides, attempt)
         for block in graph.blocks:
             if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
                 break  # merging periods would leave more than half of them

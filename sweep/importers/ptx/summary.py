@@ -135,10 +135,8 @@ def product_lines(analysis: Analysis) -> Iterator[str]:
     """Yield how much a thread's matrix instructions calculate, in one line; none without them."""
     found = analysis.products()
     if found:
-        words = [f"{n:g} of {product.multiply_adds:,}" for product, n in found.items()]
-        kinds = " or ".join(dict.fromkeys(product.kind for product in found))
-        listed = ", ".join(words)
-        yield f"matrix instructions: {listed} multiply-adds a warp, each counted as one {kinds}"
+        words = (f"{n:g} of {p.multiply_adds:,g} {p.kind}" for p, n in found.items())
+        yield f"matrix instructions: {', '.join(words)} multiply-adds a warp"
 
 
 def _of(shape: Shape) -> str:

@@ -74,13 +74,15 @@ def softmax(out, inp, columns, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0) * columns + i, v / tl.sum(v, axis=0), mask=i < columns)
 
 
-def compiled(function, signature, constants, capability=80, warps=4):
+def compiled(function, signature, constants, capability=80, warps=4, stages=3):
     """Return the PTX of a kernel, by default for an A100."""
     places = {(k,): [["tt.divisibility", 16]] for k in range(len(signature))}
     types = {**signature, **dict.fromkeys(constants, "constexpr")}
     source = ASTSource(fn=function, signature=types, constexprs=constants, attrs=places)
     target = GPUTarget("cuda", capability, 32)
-    return triton.compile(source, target=target, options={"num_warps": warps}).asm["ptx"]
+    return triton.compile(
+        source, target=target, options={"num_warps": warps, "num_stages": stages}
+    ).asm["ptx"]
 
 
 F16, F32, I32 = "*fp16", "*fp32", "i32"
@@ -94,6 +96,24 @@ KERNELS = {
               90, 8),  # with what an H100 adds: copies of tiles, and products of four warps
     "softmax": (softmax, {"out": F32, "inp": F32, "columns": I32}, {"BLOCK": 1024}),
 }  # fmt: skip
+
+
+CONFIGURATIONS = [
+    {"BM": 16, "BN": 16, "BK": 16, "num_warps": 1, "num_stages": 1},
+    {"BM": 32, "BN": 16, "BK": 16, "num_warps": 1, "num_stages": 2},
+    {"BM": 32, "BN": 32, "BK": 32, "num_warps": 2, "num_stages": 4},
+]
+
+
+def all_configurations():
+    """Return the PTX of the product for several configurations, by the name of a file."""
+    found = {}
+    for configuration in CONFIGURATIONS:
+        constants = {name: configuration[name] for name in ("BM", "BN", "BK")}
+        options = configuration["num_warps"], configuration["num_stages"]
+        name = "-".join(f"{key}={value}" for key, value in configuration.items())
+        found[f"matmul-{name}"] = compiled(*KERNELS["matmul"][:2], constants, 80, *options)
+    return found
 
 
 def all_texts():

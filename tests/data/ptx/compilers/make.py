@@ -25,14 +25,18 @@ def main():
     sys.path.insert(0, str(FOLDER))
     for name in sys.argv[1:] or COMPILERS:
         source, package = COMPILERS[name]
-        for kernel, text in importlib.import_module(f"kernels_{name}").all_texts().items():
+        module = importlib.import_module(f"kernels_{name}")
+        texts = {FOLDER / f"{name}_{k}.ptx": text for k, text in module.all_texts().items()}
+        if name == "triton":
+            folder = FOLDER.parent / "configurations"
+            texts |= {folder / f"{k}.ptx": text for k, text in module.all_configurations().items()}
+        for path, text in texts.items():
             target = re.search(r"^\.target (\w+)", text, re.MULTILINE)[1]
             lines = [
                 re.sub(r"\s*//.*", "", line) for line in text.split(".section")[0].splitlines()
             ]
             lines = [re.sub(r'"[^"]*/', '"', line.rstrip()) for line in lines if line.strip()]
             head = f"// {source}, {package} {version(package)}, {target}"
-            path = FOLDER / f"{name}_{kernel}.ptx"
             path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
 
 

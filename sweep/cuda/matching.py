@@ -1,0 +1,191 @@
+"""Analyse the PTX of many configurations alike: loops are matched in the order of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sweep.cuda.configurations import Setting, Variant
+from sweep.errors import SweepError
+from sweep.expressions import Expression
+from sweep.importers.ptx.analysis import ANY, Analysis, analyse
+from sweep.importers.ptx.module import Function, PtxError
+from sweep.importers.ptx.parser import read_ptx
+from sweep.importers.ptx.registers import WARP, Sides
+from sweep.importers.ptx.summary import check_complete
+from sweep.specs.formats import KERNEL
+
+_TILE_KEYS = tuple(key.name for key in KERNEL["tile_order"].keys)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a user says of all configurations.
+
+    Attributes
+    ----------
+    entry : str or None
+        The kernel, where there are several.
+    trips : mapping of str to float or str
+        Iterations by the labels of the first text, or `ANY`: numbers, and expressions over sizes
+        and parameters.
+    sizes : mapping of str to float
+        Problem sizes.
+    branches, arguments : mapping of str to float
+        As for :func:`analyse`.
+    block, grid : tuple of int or str, optional
+        Sides, which may be expressions over sizes and parameters.
+    stages : str
+        ``loops`` or ``none``.
+    tile_order : mapping of str to str
+        Expressions of ``[tile_order]``; loads in loops then have its reuse.
+    """
+
+    entry: str | None = None
+    trips: Mapping[str, float | str] = field(default_factory=dict)
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    branches: Mapping[str, float] = field(default_factory=dict)
+    arguments: Mapping[str, float] = field(default_factory=dict)
+    block: tuple[int | str, ...] | None = None
+    grid: tuple[int | str, ...] | None = None
+    stages: str = "loops"
+    tile_order: Mapping[str, str] = field(default_factory=dict)
+
+    def formulas(self) -> dict[str, str]:
+        """Return the expressions, each with the option that it comes from."""
+        found = {f"--trip '{k}={v}'": v for k, v in self.trips.items() if isinstance(v, str)}
+        for option, texts in (("--block", self.block), ("--grid", self.grid)):
+            found |= {f"{option} '{x}'": x for x in texts or () if isinstance(x, str)}
+        return found | {f"--tile-order '{k}={v}'": v for k, v in self.tile_order.items()}
+
+    def check_names(self, parameters: Iterable[str]) -> None:
+        """Refuse expressions with names that are neither a parameter nor a size.
+
+        Raises
+        ------
+        PtxError
+            A name has no value, or no expression uses a size.
+        """
+        known, used = {*parameters, *self.sizes}, set[str]()
+        for key in self.tile_order.keys() - set(_TILE_KEYS):
+            known_keys = ", ".join(_TILE_KEYS)
+            raise PtxError(f"--tile-order {key}: no key of [tile_order], which has {known_keys}")
+        for option, text in self.formulas().items():
+            names = Expression.parse(text).names
+            used |= names
+            if missing := sorted(names - known):
+                raise PtxError(f"{option}: give the size {missing[0]}, --size {missing[0]}=N")
+        if unused := sorted(self.sizes.keys() - used):
+            raise PtxError(f"--size {unused[0]}: no trip count, grid or order of tiles names it")
+
+
+def number_of(text: str, names: Mapping[str, Setting]) -> float:
+    """Return an expression's value.
+
+    Raises
+    ------
+    PtxError
+        It has none.
+    """
+    value, fault = Expression.parse(text).evaluate(names)
+    if fault.any() or value.dtype.kind not in "fb":
+        raise PtxError(f"'{text}' is no number for this configuration")
+    return float(value)
+
+
+def sides_of(sides: Sequence[int | str], names: Mapping[str, Setting], option: str) -> Sides:
+    """Return the sides of a block or grid as numbers.
+
+    Raises
+    ------
+    PtxError
+        One is no whole number from 1 on.
+    """
+    found = [number_of(side, names) if isinstance(side, str) else side for side in sides]
+    for side, number in zip(sides, found, strict=True):
+        if number < 1 or number != int(number):
+            raise PtxError(f"{option} '{side}' is {number:g}: must be a whole number from 1 on")
+    x, y, z = map(int, found)
+    return x, y, z
+
+
+class _Labels(NamedTuple):
+    """The labels of a text's loops: of those with unknown trip counts, and of all, in order."""
+
+    name: str
+    unknown: list[str]
+    every: list[str]
+
+
+def analyses_of(variants: Iterable[Variant], given: Given) -> Iterator[Analysis]:
+    """Yield the analysis of each variant that compiles.
+
+    Raises
+    ------
+    SweepError
+        A text cannot be read, or lacks what nobody tells.
+    """
+    first: _Labels | None = None
+    for variant in (variant for variant in variants if not variant.reason):
+        try:
+            names = {**given.sizes, **variant.configuration}
+            function = read_ptx(variant.text).entry(given.entry)
+            options: dict[str, Any] = {
+                "block": _block_of(function, variant, given),
+                "grid": sides_of(given.grid, names, "--grid") if given.grid else None,
+                "branches": given.branches,
+                "arguments": given.arguments,
+                "stages": given.stages,
+            }
+            found = analyse(function, **options)
+            labels = [[loop.label.name for loop in loops]
+                      for loops in (found.open_loops, found.graph.loops)]  # fmt: skip
+            own = _Labels(variant.name, *(list(dict.fromkeys(part)) for part in labels))
+            first = first or own
+            if given.trips:
+                found = analyse(function, trips=_matched(given.trips, first, own), **options)
+            check_complete(found, variant.text)
+        except SweepError as error:
+            raise SweepError(f"{variant.name}: {error}") from None
+        yield found
+
+
+def _block_of(function: Function, variant: Variant, given: Given) -> Sides | None:
+    """Return the block: given, required by the text, or the warps that the configuration names."""
+    configuration = variant.configuration
+    if given.block is not None:
+        return sides_of(given.block, {**given.sizes, **configuration}, "--block")
+    limits, n_warps = function.limits, configuration.get("num_warps")
+    if "reqntid" not in limits and isinstance(n_warps, float) and n_warps >= 1:
+        return int(WARP * n_warps), 1, 1
+    x, y, z = (*limits.get("reqntid", limits.get("maxntid", (0,))), 1, 1)[:3]
+    if not x:
+        raise PtxError(
+            "the text does not tell the block: give --block, a number or an expression over"
+            " parameters, such as --block block_size_x,block_size_y"
+        )
+    return x, y, z
+
+
+def _matched(
+    trips: Mapping[str, float | str], first: _Labels, own: _Labels
+) -> dict[str, float | str]:
+    """Return trip counts by the labels of one text; they are given by those of the first."""
+    found: dict[str, float | str] = {}
+    for label, trip in trips.items():
+        plain = label.removeprefix("$")
+        known = [x.removeprefix("$") for x in first.every]
+        if label == ANY or first is own or plain not in known:
+            found[label] = trip
+            continue
+        unknown = [x.removeprefix("$") for x in first.unknown]
+        theirs, ours = (unknown, own.unknown) if plain in unknown else (known, own.every)
+        if len(theirs) != len(ours):
+            kind = "of unknown length " if theirs is unknown else ""
+            raise PtxError(
+                f"it has {len(ours)} loops {kind}and {first.name} {len(theirs)}, so that {label} is"
+                f" not clear: give one count for all, --trip '{ANY}=N'"
+            )
+        found[ours[theirs.index(plain)]] = trip
+    return found
