@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.peers import least
 from sweep.evaluation.planned import Planned
-from sweep.query import choices
+from sweep.runs.choices import choices
 from sweep.space import Plan, resolve
 
 TILES = {"BLOCK_M": [32, 64, 128], "BLOCK_N": [16, 32, 64, 128, 256], "BLOCK_K": [32, 64]}

@@ -112,32 +112,13 @@ def l2_latency(device: DeviceFacts) -> float | None:
     return found or dram_latency(device)
 
 
-def _measured_cycles(device: DeviceFacts, size: float, bandwidth: str) -> float | None:
+def measured_cycles(device: DeviceFacts, size: float, bandwidth: str) -> float | None:
     """Return the cycles in which one SM's share of a measured bandwidth moves ``size`` bytes."""
     measured = device.number(f"microbenchmark.{bandwidth}")  # caches run at the core clock
     if not measured:
         return None
     n_sm, core = device.number("chip.sm_count"), device.number("microbenchmark.core_clock")
     return size * n_sm * core / measured if n_sm and core else None
-
-
-def l2_service(device: DeviceFacts) -> float | None:
-    """Sector at an SM's share of the L2 bandwidth, measured or of GPUs like it, else one a cycle.
-
-    Wang & Chu take one a core cycle for the GTX 980. RRZE's gpu-l2-cache (te42kyfo/gpu-benches,
-    3088b33) has 35.5 bytes a cycle and SM of A100, 34.5 and 37.4 of H100 PCIe and H200; and of an
-    L40 2,088 bytes a cycle in all, 174 for each of its 12 memory controllers, with which slices of
-    L2 go. L2 runs at the core clock.
-    """
-    measured = _measured_cycles(device, SECTOR, "l2_read_bandwidth")
-    if measured:
-        return measured
-    if device.compute_capability in ("8.0", "9.0"):
-        return SECTOR / 36.0
-    bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
-    if device.compute_capability in ("8.6", "8.9", "12.0") and bits and n_sm:
-        return max(1.0, SECTOR * n_sm / (174.0 * bits / 32.0))
-    return 1.0
 
 
 def dram_service_table(device: DeviceFacts) -> Value | None:
@@ -309,7 +290,7 @@ def shared_cycles(device: DeviceFacts) -> float | None:
 
     On 1.x a half-warp's 16 words at 8 lanes, 2 cycles, which is the peak of Zhang & Owens.
     """
-    if measured := _measured_cycles(device, LINE, "shared_bandwidth"):
+    if measured := measured_cycles(device, LINE, "shared_bandwidth"):
         return measured
     version = device.compute_capability
     return 2.0 if version.startswith(("1.", "2.")) or version == "7.5" else 1.0
@@ -325,7 +306,7 @@ def l1_cycles(device: DeviceFacts) -> float | None:
     P100 shows at the peak of its cache: 2.0 TB/s (https://github.com/ekondis/gpumembench/issues/2),
     of which 32 bytes for 56 SMs at 1.328 GHz would be 2.4.
     """
-    if measured := _measured_cycles(device, SECTOR, "l1_read_bandwidth"):
+    if measured := measured_cycles(device, SECTOR, "l1_read_bandwidth"):
         return measured
     version = device.compute_capability
     if version == "6.0":

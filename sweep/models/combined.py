@@ -50,6 +50,7 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
+from sweep.hardware.l2_rates import l2_service
 from sweep.hardware.matrix_units import MATRIX_CYCLES, kernel_launch, matrix_latency
 from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
 from sweep.models.combined_inputs import SECTOR_BYTES, prepare
@@ -532,7 +533,7 @@ MODEL = Model(
                   derived.load_store_cycles),
         parameter("shared_cycles", SYMBOLS["shared_cycles"], 1e-3, 1e5, derived.shared_cycles),
         parameter("l1_cycles", SYMBOLS["l1_cycles"], 1e-3, 1e5, derived.l1_cycles),
-        parameter("l2_cycles", SYMBOLS["l2_cycles"], 1e-3, 1e5, derived.l2_service),
+        parameter("l2_cycles", SYMBOLS["l2_cycles"], 1e-3, 1e5, l2_service),
         parameter("fp64_cycles", SYMBOLS["fp64_cycles"], 1e-3, 1e5, derived.fp64_cycles,
                   required=False),
         parameter("unified", SYMBOLS["unified"], 0, 1, derived.unified_lanes),

@@ -55,6 +55,7 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
+from sweep.hardware.l2_rates import l2_service
 from sweep.models.base import Input, Model, Symbol, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Workload, mean, total
@@ -511,7 +512,7 @@ MODEL = Model(
         parameter("sh_lat_cycles", SYMBOLS["sh_lat"], 1, 1e4, derived.shared_latency),
         parameter("l2_lat_cycles", SYMBOLS["l2_lat"], 1, 1e5, derived.l2_latency),
         parameter("l2_del_cycles", ("l2_del", "cycle", "L2 service time"), 1e-3, 1e4,
-                  derived.l2_service),
+                  l2_service),
         parameter("dm_lat_cycles", ("dm_lat", "cycle", "DRAM latency at the nominal clocks"), 1,
                   1e5, derived.dram_latency, required=False),
         parameter("dm_lat_slope_cycles", ("222.78", "cycle", "slope of (4)"), 0, 1e5,

@@ -16,7 +16,6 @@ from sweep.query.changes import (
     changes_table,
     compare_results,
 )
-from sweep.query.choices import choices
 from sweep.query.counts import histogram, summary
 from sweep.query.filters import parse_selection
 from sweep.query.optima import best, pareto, top
@@ -27,7 +26,6 @@ __all__ = [
     "Answer",
     "Row",
     "best",
-    "choices",
     "changed_configurations",
     "changed_table",
     "changes",

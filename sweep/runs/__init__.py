@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from sweep import query
 
-__all__ = ["best", "choices", "histogram", "pareto", "summary", "top"]
+__all__ = ["best", "histogram", "pareto", "summary", "top"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _of_plans(question: F) -> F:
+def of_plans(question: F) -> F:
     """Make a question accept a plan or a space, which is evaluated and reduced without a store."""
 
     @wraps(question)
@@ -33,9 +33,8 @@ def _of_plans(question: F) -> F:
     return answered  # type: ignore[return-value]
 
 
-best = _of_plans(query.best)
-choices = _of_plans(query.choices)
-histogram = _of_plans(query.histogram)
-top = _of_plans(query.top)
-pareto = _of_plans(query.pareto)
-summary = _of_plans(query.summary)
+best = of_plans(query.best)
+histogram = of_plans(query.histogram)
+top = of_plans(query.top)
+pareto = of_plans(query.pareto)
+summary = of_plans(query.summary)

@@ -15,11 +15,13 @@ from sweep.query.grid import Array
 from sweep.query.question import ask
 from sweep.query.reduce import reduce
 from sweep.reduction import BEST
+from sweep.runs import of_plans
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
+@of_plans
 def choices(
     data: Any,
     objective: str = "execution_time",
