@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
 
 from sweep.hardware.clocks import bandwidth, latency, share_at
-from sweep.models.workload import Array, Stage, Workload, demand_beside_dram, gathered, total
+from sweep.models.workload import (
+    Array,
+    GlobalAccess,
+    Stage,
+    Workload,
+    demand_beside_dram,
+    gathered,
+    total,
+)
 
 SECTOR_BYTES = 32.0
 
@@ -31,15 +42,16 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
     """Return what a warp waits for its loads: cycles of caches, seconds of the link, DRAM's number.
 
     A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
-    for, at least one in all.
+    for, at least one in all; of the copies of an execution the slowest.
     """
     accesses = [access for access in stage.global_accesses if access.kind == "load"]
     loads = total(zero, accesses, "count")
     _, beside = demand_beside_dram(work, zero, stage.global_accesses)
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
-    # Copies of an execution are under way together: it waits for one of them.
-    copied = stage.executions / np.where(loads > 0, loads, 1.0)
     share = np.maximum(1.0 / work.memory_parallelism, least)
+    if (stage.buffers > 0).all() and accesses:
+        return _copies_waiting(work, stage, accesses, loads, beside * share)
+    copied = stage.executions / np.where(loads > 0, loads, 1.0)
     share = np.where(stage.buffers > 0, np.minimum(copied, 1.0), share)
     # A device need not have what the kernel does not execute.
     near, far = (
@@ -52,6 +64,16 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         cached = cached + (access.count - beyond) * near + (beyond * far) * access.l2_hit_rate
         missed = missed + (beyond * share) * access.missed_rate
     return {"cache_wait": cached, "dram_loads": missed, "link_wait": beside * share}
+
+
+def _copies_waiting(
+    work: Workload, stage: Stage, accesses: Sequence[GlobalAccess], loads: Array, beside: Array
+) -> dict[str, Array]:
+    """Return the same of copies: those of an execution are under way together."""
+    times = np.minimum(stage.executions, loads)
+    missed = reduce(np.maximum, (access.missed_rate for access in accesses))
+    far = times * np.where(loads > 0, work.parameters["l2_latency_cycles"], 0.0)
+    return {"cache_wait": far * (1.0 - missed), "dram_loads": times * missed, "link_wait": beside}
 
 
 def _matrix_cycles(work: Workload, count: Array) -> Array:

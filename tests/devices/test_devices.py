@@ -65,7 +65,9 @@ def test_any_device(path):
     for declared in ({}, MODELS):
         jsonschema.validate(table, specs.json_schema("device", declared))
     del table["source"]
+    deviations = table.pop("deviation", {})
     assert set(numbers(table)) == set(sources) - {"identity"}
+    assert set(numbers(deviations)) <= set(sources)  # those of the values themselves
     assert all(source.kind in specs.SOURCE_KINDS for source in sources.values())
     assert all(re.search(r"\w{3}", source.reference) for source in sources.values())
     expected = 2 * values["clocks.memory_nominal"] * values["chip.memory_bus_width"] / 8
