@@ -11,6 +11,7 @@ import ctypes
 import ctypes.util
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,7 @@ _NO_LIBRARY = (
     " nvidia-cuda-nvrtc-cu11 for compute capabilities below 5.0"
 )
 _LONGEST_LOG = 1 << 24
+_USED = re.compile(r"Used (\d+) registers")
 
 STANDS_IN = {"3.0": ("3.5", 63)}
 """Capabilities that no library of a wheel compiles for: the next one stands in, with the most
@@ -130,13 +132,21 @@ class Compiler:
         CompileError
             It does not compile.
         """
+        target, most = STANDS_IN.get(capability, (capability, 0))
+        output = self._compiled(source, name, target, options)
+        # The limit is given where it is needed only: with one, ptxas uses what it allows.
+        if most and max(map(int, _USED.findall(output.log)), default=0) > most:
+            return self._compiled(source, name, target, [f"--maxrregcount={most}", *options])
+        return output
+
+    def _compiled(self, source: str, name: str, target: str, options: Sequence[str]) -> Output:
+        """Compile a source for a capability that the library knows."""
         program = ctypes.c_void_p()
         create = self._library.nvrtcCreateProgram
         self._check(create(ctypes.byref(program), source.encode(), name.encode(), 0, None, None))
         try:
-            target, most = STANDS_IN.get(capability, (capability, 0))
             words = [f"--gpu-architecture=sm_{target.replace('.', '')}", "--ptxas-options=-v"]
-            words += [f"--maxrregcount={most}"] * bool(most) + [*options]
+            words += options
             given = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
             failed = self._library.nvrtcCompileProgram(program, len(words), given)
             log = self._text(program, "ProgramLog")

@@ -312,13 +312,16 @@ def test_library__is_the_first_that_compiles_for_the_capability(monkeypatch):
         assert nvrtc.load.__wrapped__("", capability).version == f"NVRTC {name}"
 
 
-def test_capability_that_no_library_knows__is_compiled_for_the_next_with_fewer_registers():
+def test_capability_that_no_library_knows__the_next_one_stands_in(monkeypatch):
     library = Library(35, 86)
     old = nvrtc.Compiler(library, "11.8")
     assert old.capabilities == ("3.0", "3.5", "8.6")
-    old.compile("", "x.cu", "3.0", ["-Dtile=1"])
-    assert library.options[0] == "--gpu-architecture=sm_35"
-    assert library.options[2:] == ["--maxrregcount=63", "-Dtile=1"]
+    for used, limit in (("63", []), ("64", ["--maxrregcount=63"])):
+        log = f"ptxas info : Used {used} registers"
+        monkeypatch.setattr(old, "_text", lambda _, what, log=log: log)
+        old.compile("", "x.cu", "3.0", ["-Dtile=1"])
+        assert library.options[0] == "--gpu-architecture=sm_35"
+        assert library.options[2:] == [*limit, "-Dtile=1"]
     old.compile("", "x.cu", "3.5", [])
     assert library.options == ["--gpu-architecture=sm_35", "--ptxas-options=-v"]
     assert nvrtc.Compiler(Library(50, 86), "12.9").capabilities == ("5.0", "8.6")
