@@ -39,10 +39,12 @@ def choices(
     ----------
     data : xarray.DataTree, xarray.Dataset, mapping, path or Plan
         Results of one kernel, or a plan; select one where there are more.
-    objective, sense, where, select
-        As in :func:`best`.
+    objective : str
+        Any variable that is a number.
     by : sequence of str
         Dimensions that form groups, such as the sizes of a problem.
+    sense, where, select
+        As in :func:`best`.
 
     Returns
     -------

@@ -283,50 +283,6 @@ def test_without_a_compiler(monkeypatch):
         nvrtc.load.__wrapped__()
 
 
-class Library:
-    """Pretends to be a library of NVRTC; the options of its last compilation are in ``options``."""
-
-    def __init__(self, *capabilities: int) -> None:
-        self.own, self.options = capabilities, []
-
-    def __getattr__(self, name: str):
-        return {"nvrtcGetNumSupportedArchs": self.count, "nvrtcGetSupportedArchs": self.numbers,
-                "nvrtcCompileProgram": self.program}.get(name, lambda *_: 0)  # fmt: skip
-
-    def count(self, found) -> None:
-        found._obj.value = len(self.own)
-
-    def numbers(self, found) -> None:
-        found[:] = self.own
-
-    def program(self, program, count, words) -> None:
-        self.options = [word.decode() for word in words]
-
-
-def test_library__is_the_first_that_compiles_for_the_capability(monkeypatch):
-    libraries = {"new": Library(50, 86, 90), "old": Library(35, 86)}
-    monkeypatch.setattr(nvrtc, "_libraries", lambda wanted: ((name, name) for name in libraries))
-    monkeypatch.setattr(nvrtc.ctypes, "CDLL", libraries.get)
-    for capability, name in (("", "new"), ("8.6", "new"), ("3.5", "old"), ("3.0", "old"),
-                             ("9.9", "new")):  # fmt: skip
-        assert nvrtc.load.__wrapped__("", capability).version == f"NVRTC {name}"
-
-
-def test_capability_that_no_library_knows__the_next_one_stands_in(monkeypatch):
-    library = Library(35, 86)
-    old = nvrtc.Compiler(library, "11.8")
-    assert old.capabilities == ("3.0", "3.5", "8.6")
-    for used, limit in (("63", []), ("64", ["--maxrregcount=63"])):
-        log = f"ptxas info : Used {used} registers"
-        monkeypatch.setattr(old, "_text", lambda _, what, log=log: log)
-        old.compile("", "x.cu", "3.0", ["-Dtile=1"])
-        assert library.options[0] == "--gpu-architecture=sm_35"
-        assert library.options[2:] == [*limit, "-Dtile=1"]
-    old.compile("", "x.cu", "3.5", [])
-    assert library.options == ["--gpu-architecture=sm_35", "--ptxas-options=-v"]
-    assert nvrtc.Compiler(Library(50, 86), "12.9").capabilities == ("5.0", "8.6")
-
-
 # ---------------------------------------------------------------------------- the real compiler
 
 
@@ -334,7 +290,7 @@ def test_capability_that_no_library_knows__the_next_one_stands_in(monkeypatch):
 def test_real__registers_and_spills(folder, capsys):
     capability = ("--compute-capability", "8.6")
     assert main([*COMMAND, *capability, "--instructions", "--trip", "*=100"]) == 0
-    names, *found = [row.split(",") for row in rows(folder / "sums.compiled.csv")]
+    names, *found = (row.split(",") for row in rows(folder / "sums.compiled.csv"))
     table = {r[1]: dict(zip(names[2:], map(float, r[2:]), strict=True)) for r in found}
     assert list(table) == ["1", "2", "3", "4", "64"]
     few, many = table["1"], table["64"]

