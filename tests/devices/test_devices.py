@@ -36,12 +36,14 @@ techpowerup.com hardwareluxx.de fudzilla.com anandtech.com technic3d.com tweakto
 fanaticosdelhardware.com computerbase.de chipsandcheese.com"""
 BOARD_SPECIFICATIONS = "manualmachine.com"
 """Keeps NVIDIA's board specifications of the K20 and K40."""
+ENGINEERS = "spatters.ca"
+"""Works out a GPU's rate of matrix units beside a product of their own that reaches it."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_sources__are_makers_manuals_papers_tools_and_the_press(path):
     hosts = set(re.findall(r"https?://(?:www\.)?([^/\" ]+)", path.read_text("utf-8")))
-    known = tuple(f"{MAKERS} {PRESS} {BOARD_SPECIFICATIONS}".split())
+    known = tuple(f"{MAKERS} {PRESS} {BOARD_SPECIFICATIONS} {ENGINEERS}".split())
     assert {
         host for host in hosts if not f".{host}".endswith(tuple(f".{k}" for k in known))
     } == set()
