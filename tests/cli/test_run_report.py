@@ -143,7 +143,7 @@ def test_quickstart(tmp_path):
     configurations = int(re.search(r"([\d,]+) configurations", before)[1].replace(",", ""))
     assert configurations > 1_000_000
     for device in ("a100_40gb", "rtx_4090", "rtx_3090", "radeon_pro_w7800"):
-        assert len(re.findall(rf"^  {device} ", before, re.MULTILINE)) == 3
+        assert len(re.findall(rf"^  {device}  ", before, re.MULTILINE)) == 3
     # In a row: the configuration that combined chooses, and the best time of each model.
     store = tmp_path / "quickstart.zarr"
     for row in best(store):
