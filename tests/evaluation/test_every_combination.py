@@ -52,7 +52,9 @@ def test_a_time_or_a_reason(everything):
             # What `sweep list models --device NAME`, with `--kernel KERNEL`, prints.
             if not timed and not missing:
                 reason = applicability(kernel, name, model)[1]
-                assert "has no number for" in reason or "lacks what" in reason, (kernel, name)
+                # A row of Triton's softmax takes more registers than a thread of 2008 has.
+                told = "has no number for", "lacks what", "registers; compute capability"
+                assert any(words in reason for words in told), (kernel, name, reason)
             runs += timed
     assert runs > 20 * len(found)
 
