@@ -29,9 +29,10 @@ def kept(distance: Array, capacity: Array) -> Array:
     Half of it at the capacity, all at 10 % less and nothing at 10 % more: blocks are not quite in
     step, so that a cache does not lose all at once.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip(5.5 - 5.0 * distance / capacity, 0.0, 1.0)
-    return np.where(capacity > 0, share, 0.0)
+    is_cache = capacity > 0
+    slope = 5.0 / np.where(is_cache, capacity, 1.0)  # small, unlike the distance
+    share: Array = np.maximum(np.where(is_cache, 5.5, 0.0) - distance * slope, 0.0)
+    return np.minimum(share, 1.0)
 
 
 def fetches(

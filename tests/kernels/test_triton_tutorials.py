@@ -172,24 +172,6 @@ def test_product_in_other_types_and_layouts(capability):
         assert np.median(whole[own]) < 0.26 and np.median(registers[own]) < 0.12, kind
 
 
-# Copies and loads, shared memory and registers, of a tile of 128 x 64 x 64 with three stages and
-# four warps in 16 bits, where k or n is no multiple of 16 elements.
-@pytest.mark.parametrize(
-    "capability, size, counted",
-    [
-        (8.0, "k", (68, 32_768, 255)), (8.0, "n", (40, 40_960, 241)),
-        (9.0, "k", (68, 40_960, 255)), (9.0, "n", (40, 57_344, 168)),
-    ],
-)  # fmt: skip
-def test_product__rows_that_are_not_aligned(capability, size, counted):
-    axes = {"BLOCK_M": [128.0], "BLOCK_N": [64.0], "BLOCK_K": [64.0], "num_warps": [4.0],
-            "num_stages": [3.0], "GROUP_M": [8.0], size: [4095.0]}  # fmt: skip
-    plan = Plan(["triton_matmul"], [DEVICE[capability]], ["combined"], axes=axes)
-    found = build_launch(resolve(plan).kernels[0]).values
-    assert (found["copies"].item(), found["shared_memory_bytes"].item()) == counted[:2]
-    assert found["registers_per_thread"].item() == pytest.approx(counted[2], rel=0.2)
-
-
 @BOTH
 def test_attention__matrix_instructions_and_loads(capability):
     counted = column("flash_attention", capability, "matrix_1")

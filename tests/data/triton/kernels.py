@@ -1,5 +1,5 @@
 # ruff: noqa: N803
-"""Attention, softmax, layer norm and a product in Triton, as its tutorials compute them."""
+"""Attention, softmax and layer norm in Triton, as its tutorials 06, 02 and 05 compute them."""
 
 import triton
 import triton.language as tl
