@@ -14,7 +14,7 @@ from sweep.fields import STACKED
 from sweep.query.grid import Array
 from sweep.query.question import ask
 from sweep.query.reduce import reduce
-from sweep.reduction import BEST
+from sweep.reduction import Keep
 from sweep.runs import of_plans
 
 if TYPE_CHECKING:
@@ -68,12 +68,11 @@ def choices(
     grid, name = part.grid, part.objectives[0]
     if not part.by or set(part.by) != set(by):
         raise QueryError(f"choices: by = {list(by)!r}: dimensions, one of {', '.join(grid.axes)}")
-    kept = reduce(question, BEST)
-    first = np.flatnonzero(np.diff(kept.groups, prepend=-1))
-    groups, positions = kept.groups[first], kept.positions[first]
+    kept = reduce(question, Keep("smallest", 1))
+    groups, positions = kept.groups, kept.positions
     places = dict(zip(grid.dims, np.unravel_index(positions, grid.shape), strict=True))
     names = [n for n in grid.coordinates if n not in (*part.by, STACKED)]
-    found = grid.gather(names, places) | {name: part.signs[0] * kept.columns[0][first]}
+    found = grid.gather(names, places) | {name: part.signs[0] * kept.columns[0]}
     shape = tuple(len(part.labels(n)) for n in part.by)
     data_vars = {}
     for n, values in found.items():
