@@ -49,10 +49,9 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
     _, beside = demand_beside_dram(work, zero, stage.global_accesses)
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
     share = np.maximum(1.0 / work.memory_parallelism, least)
-    if (stage.buffers > 0).all() and accesses:
-        return _copies_waiting(work, stage, accesses, loads, beside * share)
-    copied = stage.executions / np.where(loads > 0, loads, 1.0)
-    share = np.where(stage.buffers > 0, np.minimum(copied, 1.0), share)
+    are_copies = stage.buffers > 0
+    if accesses and are_copies.all():
+        return _copies_waiting(work, stage, accesses, loads, beside)
     # A device need not have what the kernel does not execute.
     near, far = (
         np.where(loads > 0, work.parameters[f"{level}_latency_cycles"], 0.0) * share
@@ -63,7 +62,11 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         beyond = access.count * (1.0 - access.l1_hit_rate)
         cached = cached + (access.count - beyond) * near + (beyond * far) * access.l2_hit_rate
         missed = missed + (beyond * share) * access.missed_rate
-    return {"cache_wait": cached, "dram_loads": missed, "link_wait": beside * share}
+    waits = {"cache_wait": cached, "dram_loads": missed, "link_wait": beside * share}
+    if accesses and are_copies.any():
+        copied = _copies_waiting(work, stage, accesses, loads, beside)
+        waits = {name: np.where(are_copies, copied[name], wait) for name, wait in waits.items()}
+    return waits
 
 
 def _copies_waiting(
@@ -71,9 +74,11 @@ def _copies_waiting(
 ) -> dict[str, Array]:
     """Return the same of copies: those of an execution are under way together."""
     times = np.minimum(stage.executions, loads)
+    share = times / np.where(loads > 0, loads, 1.0)
     missed = reduce(np.maximum, (access.missed_rate for access in accesses))
     far = times * np.where(loads > 0, work.parameters["l2_latency_cycles"], 0.0)
-    return {"cache_wait": far * (1.0 - missed), "dram_loads": times * missed, "link_wait": beside}
+    return {"cache_wait": far * (1.0 - missed), "dram_loads": times * missed,
+            "link_wait": beside * share}  # fmt: skip
 
 
 def _matrix_cycles(work: Workload, count: Array) -> Array:

@@ -103,3 +103,19 @@ def test_shapes_that_are_no_multiple_of_the_tile(m):
 
     time = sweep.evaluate(plan)["triton_matmul"].dataset.execution_time.load()
     assert 2.5e-6 < float(time.min()) < 1e-3
+
+
+def test_a_time_is_the_same_beside_loads_that_are_waited_for():
+    """With one stage there are no copies; other configurations of its box are not changed by it."""
+    import sweep
+
+    axes = {"num_stages": [1, 2, 3], "BLOCK_M": [64], "BLOCK_N": [64, 128], "num_warps": [4]}
+
+    def times(stages):
+        plan = Plan(["triton_matmul"], ["a100_80gb"], ["combined"],
+                    axes=axes | {"num_stages": stages})  # fmt: skip
+        return sweep.evaluate(plan)["triton_matmul"].dataset.execution_time.load()
+
+    together = times([1, 2, 3])
+    for n in (1, 2, 3):
+        np.testing.assert_array_equal(together.sel(num_stages=n), times([n]).sel(num_stages=n))
