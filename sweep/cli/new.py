@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweep.errors import SweepError, nearest, printable
+from sweep.errors import SweepError, check_known, printable
 from sweep.importers.files import write_whole
 from sweep.space import parse_plan, resolve
 from sweep.specs import load_kernel
@@ -188,8 +188,7 @@ def _given(word: str) -> Measurement:
     texts = [key.name for key in DEVICE[""].keys if key.name != "schema"]
     if name in texts:
         return Measurement(name, text, "", None, "given", "", source=_BY_HAND)
-    if name not in numbers:
-        raise SweepError(f"{word}: no key of device files{nearest(name, [*texts, *numbers])}")
+    check_known(name, (*texts, *numbers), f"{word}: no key of device files", error=SweepError)
     path, key = numbers[name]
     try:
         value = float(text)

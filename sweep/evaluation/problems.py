@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known
 from sweep.evaluation.chunk import Buffers, evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
@@ -299,11 +299,8 @@ def narrowed(
     device = devices[_one("device", list(devices), select.pop("device", None))]
     model = _one("model", list(whole.plan.models), select.pop("model", None))
     for name in sizes:
-        if name not in kernel.sizes:
-            raise QueryError(
-                f"kernel '{kernel.key}' has no problem size '{name}'{nearest(name, kernel.sizes)}"
-                f" (it has {', '.join(kernel.sizes)})"
-            )
+        what = f"kernel '{kernel.key}' has no problem size '{name}'"
+        check_known(name, kernel.sizes, what, "it has")
     axes = _axes(space, sizes, select)
     own = {constraint.text for constraint in space.constraints}
     texts = {Expression.parse(text).text: text for text in whole.plan.constraints}
@@ -336,10 +333,7 @@ def _one(what: str, known: Sequence[str], wanted: Any) -> str:
                 f"there are several {what}s ({', '.join(known)}): select one with {what}=NAME"
             )
         return known[0]
-    if wanted not in known:
-        raise QueryError(
-            f"no {what} '{wanted}'{nearest(str(wanted), known)} (there is {', '.join(known)})"
-        )
+    check_known(wanted, known, f"no {what} '{wanted}'", "there is")
     return str(wanted)
 
 
@@ -352,10 +346,9 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
             known[axis.name] = tuple(axis.values)
     fixed = {name: (value,) for name, value in space.fixed.items()}
     for name in select:
-        if name not in known and name not in (*fixed, *CLOCK_AXES):
-            raise QueryError(
-                f"kernel '{space.kernel.key}' has no '{name}'{nearest(name, [*known, *fixed])}"
-            )
+        if name not in CLOCK_AXES:
+            what = f"kernel '{space.kernel.key}' has no '{name}'"
+            check_known(name, (*known, *fixed), what)
     for name, values in {**fixed, **known}.items():
         if name in found:
             continue

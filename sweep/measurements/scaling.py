@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.errors import QueryError, SpecError, nearest
+from sweep.errors import QueryError, SpecError, check_known
 from sweep.fields import STATUS
 from sweep.hardware.clocks import power_inputs
 from sweep.measurements.clock_ranges import CLOCKS, clock_range, possible, widened
@@ -262,8 +262,7 @@ def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, .
     """Return the axes of one launch, with one value per parameter."""
     known = (*kernel.parameters, *kernel.sizes)
     for name in select:
-        if name not in known:
-            raise QueryError(f"kernel '{kernel.key}' has no '{name}'{nearest(name, known)}")
+        check_known(name, known, f"kernel '{kernel.key}' has no '{name}'")
     axes = {name: (value,) for name, value in select.items()}
     for name, values in kernel.parameters.items():
         if name not in axes and len(values) > 1:
