@@ -354,7 +354,8 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
             continue
         kept = values
         if name in select:
-            kept = _selected(name, values, select[name], anything=name in space.kernel.sizes)
+            of_size = name in space.kernel.sizes
+            kept = selected_values(name, values, select[name], anything=of_size)
         if name not in space.kernel.parameters and len(kept) > 1:
             raise QueryError(
                 f"{name} has {len(kept)} values, and the problems have none: select one with"
@@ -363,14 +364,14 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
         if name in known or name in select:
             found[name] = kept
     for name in (n for n in select if n in CLOCK_AXES and n not in known):
-        found[name] = _selected(name, (), select[name], anything=True)
+        found[name] = selected_values(name, (), select[name], anything=True)
     return found
 
 
-def _selected(
-    name: str, values: tuple[Any, ...], wanted: Any, *, anything: bool
+def selected_values(
+    name: str, values: Sequence[Any], wanted: Any, *, anything: bool = False
 ) -> tuple[Any, ...]:
-    """Return the selected values of an axis; a size or a clock may have a value of its own."""
+    """Return the selected values of an axis; with ``anything`` also values that are not its own."""
     if isinstance(wanted, tuple):
         low = -math.inf if wanted[0] is None else wanted[0]
         high = math.inf if wanted[1] is None else wanted[1]

@@ -109,6 +109,8 @@ def _scaled(
         raise SpecError(
             f"{kernel.path or kernel.key}: no [measured] time to scale: `sweep profile` writes one"
         )
+    if watts is not None and len(models) != 1:
+        raise QueryError("a measured power needs a single model, whose activities it corrects")
     device = load_device(measured.device)
     clocks: dict[str, Any] = {}
     for name, values in wanted.items():
@@ -137,8 +139,6 @@ def _anchored_power(
     plan: Plan, kernel: Kernel, device: Device, measured: Measured, scaled: xr.Dataset, watts: float
 ) -> xr.DataArray:
     """Return predicted powers that meet the measured one: of multiplied activities [W]."""
-    if len(plan.models) > 1:
-        raise QueryError("a measured power needs a single model, whose activities it corrects")
     own: Any = {"core_clock": [measured.core_clock], "memory_clock": [measured.memory_clock]}
     wide, _ = widened(device, {n.removesuffix("_clock"): (v[0], v[0]) for n, v in own.items()})
     at = float(over_clocks(replace(plan, axes=own), wide, kernel.text)["power"].values.item())
