@@ -39,18 +39,22 @@ def cache_directory() -> Path | None:
         return None
 
 
-def kept(directory: Path, name: str, header: bytes) -> bytes | None:
+def kept(folder: str, name: str, header: bytes) -> bytes | None:
     """Return a file's content if it has this header, is ours alone and undamaged.
 
     Parameters
     ----------
-    directory : Path
-        Its folder.
+    folder : str
+        Its folder in the cache's directory, ``""`` for that itself.
     name : str
         Its name: the hash of everything that the content depends on.
     header : bytes
         What the file contains, and the version of its format.
     """
+    directory = cache_directory()
+    if directory is None:
+        return None
+    directory /= folder
     path = directory / name
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -71,25 +75,32 @@ def kept(directory: Path, name: str, header: bytes) -> bytes | None:
     return content[len(start) :]
 
 
-def keep(directory: Path, name: str, header: bytes, content: bytes) -> None:
-    """Write a file; a full or read-only disk costs time, never a result.
+def keep(folder: str, name: str, header: bytes, content: bytes) -> None:
+    """Write a file; a full or read-only disk, or no cache, costs time, never a result.
 
     Parameters
     ----------
-    directory, name, header
+    folder, name, header
         As for :func:`kept`.
     content : bytes
         The content.
     """
+    directory = cache_directory()
+    if directory is None:
+        return
+    directory /= folder
     with suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _is_ours(directory.stat()):
             _write(directory, name, header + hashlib.sha256(content).digest() + content)
 
 
-def drop_oldest(directory: Path) -> None:
+def drop_oldest(folder: str) -> None:
     """Remove the files that were not used for longest until the folder is small enough."""
-    files = []
+    directory, files = cache_directory(), []
+    if directory is None:
+        return
+    directory /= folder
     with suppress(OSError):
         for path in directory.iterdir():
             with suppress(OSError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -97,3 +98,31 @@ def nearest(word: str, known: Iterable[str]) -> str:
     swapped = [name for name in found if sorted(name) == sorted(word)]  # 'setp' is step, not stop
     best = sorted(containing, key=len) or swapped or found
     return f"; did you mean '{best[0]}'?" if best else ""
+
+
+def check_known(
+    name: Any,
+    known: Iterable[str],
+    message: str,
+    listed: str = "",
+    error: type[SweepError] = QueryError,
+) -> None:
+    """Refuse a name that is not among the known ones.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    known : iterable of str
+        All names.
+    message : str
+        What is wrong, such as ``"kernel 'saxpy' has no 'M'"``; the nearest name follows it.
+    listed : str
+        Words before the list of all names, such as ``"it has"``; without them there is no list.
+    error : type
+        What is raised.
+    """
+    known = list(known)
+    if name not in known:
+        names = f" ({listed} {', '.join(known)})" if listed else ""
+        raise error(f"{message}{nearest(str(name), known)}{names}")

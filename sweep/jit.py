@@ -135,12 +135,11 @@ class _FunctionOnDisk:
 
     def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
         """Return the function compiled for these argument types, ``None`` if it is not there."""
-        directory = cache_directory()
-        if directory is None:
+        if cache_directory() is None:
             return None
         # Numba's registries, which take half a second to load, are needed only for compilation.
         rtsys.initialize(target)
-        content = kept(directory, self._name(signature, target.codegen()), HEADER)
+        content = kept("", self._name(signature, target.codegen()), HEADER)
         if content is None:
             return None
         try:
@@ -151,12 +150,11 @@ class _FunctionOnDisk:
 
     def save_overload(self, signature: Any, compiled: CompileResult) -> None:
         """Keep a function that was just compiled."""
-        directory = cache_directory()
-        if directory is None or compiled.library.has_dynamic_globals:
+        if cache_directory() is None or compiled.library.has_dynamic_globals:
             return
         name = self._name(signature, compiled.library.codegen)
-        keep(directory, name, HEADER, serialize.dumps(compiled._reduce()))
-        drop_oldest(directory)
+        keep("", name, HEADER, serialize.dumps(compiled._reduce()))
+        drop_oldest("")
 
     def enable(self) -> None:
         """Do nothing: the environment decides."""

@@ -126,16 +126,13 @@ def with_power_of(files: Sequence[Path], text: str, key: str) -> tuple[str, list
 
 def lacks_of_models(device: Device) -> list[str]:
     """Return a line for each model that a device's file cannot serve, or serves by assumptions."""
-    from sweep.models import get_model, model_names
-    from sweep.space import keys_that_give, missing_parameters, with_derived
+    from sweep.models import model_names
+    from sweep.space import what_is_missing, with_derived
 
     complete, lines = with_derived(device, model_names()), []
     assumed: dict[str, list[str]] = {}
     for name in model_names():
-        by_key = {p.key: keys_that_give(device, p) for p in get_model(name).parameters}
-        lacking = [f"{key} (give {' and '.join(by_key[key])})" if by_key[key] else key
-                   for key in missing_parameters(complete, name)]  # fmt: skip
-        if lacking:
+        if lacking := what_is_missing(complete, name, device):
             lines.append(f"{name} does not run without {', '.join(lacking)}")
         for path in complete.assumed((f"model.{name}",)):
             assumed.setdefault(complete.sources[path].reference.rpartition("; ")[2], []).append(

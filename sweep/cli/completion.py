@@ -7,45 +7,23 @@ files of the user's own stand beside the shipped ones.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+PLANS, KERNELS, DEVICES, MODELS = (
+    "sweep.space.list_plans", "sweep.specs.list_kernels", "sweep.specs.list_devices",
+    "sweep.models.model_names",
+)  # fmt: skip
+"""Functions that return names; their modules are imported when the shell asks."""
 
-def _plans() -> Iterable[str]:
-    from sweep.space import list_plans
-
-    return list_plans()
-
-
-def _kernels() -> Iterable[str]:
-    from sweep.specs import list_kernels
-
-    return list_kernels()
-
-
-def _devices() -> Iterable[str]:
-    from sweep.specs import list_devices
-
-    return list_devices()
-
-
-def _models() -> Iterable[str]:
-    from sweep.models import model_names
-
-    return model_names()
-
-
-def _everything() -> Iterable[str]:
-    return [*_plans(), *_kernels(), *_devices(), *_models()]
-
-
-NAMES: dict[str, Callable[[], Iterable[str]]] = {
-    "kernel": _kernels, "device": _devices, "like": _devices, "model": _models, "models": _models,
-    "plan": _plans, "data": _plans, "name": _everything,
+NAMES = {
+    "kernel": [KERNELS], "device": [DEVICES], "like": [DEVICES], "model": [MODELS],
+    "models": [MODELS], "plan": [PLANS], "data": [PLANS],
+    "name": [PLANS, KERNELS, DEVICES, MODELS],
 }  # fmt: skip
-"""The names that an argument takes, by the argument."""
+"""Which names an argument takes, by the argument."""
 
 WITH_FILES = ("plan", "data", "kernel", "device", "like")
 """Arguments that take files too: plans, stores, kernels and devices of the user."""
@@ -62,7 +40,9 @@ def add_names(action: Any) -> None:
 def _names(kind: str, prefix: str, **_: Any) -> list[str]:
     """Return the names, and files, that a text begins; behind a comma, those that go on from it."""
     before, comma, _last = prefix.rpartition(",")
-    names = [f"{before}{comma}{name}" for name in NAMES[kind]()]
+    parts = (function.rpartition(".") for function in NAMES[kind])
+    listed = (getattr(importlib.import_module(module), name)() for module, _, name in parts)
+    names = [f"{before}{comma}{name}" for some in listed for name in some]
     if kind in WITH_FILES and not comma:
         from argcomplete.completers import FilesCompleter
 

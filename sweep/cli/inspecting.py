@@ -152,7 +152,7 @@ def list_(arguments: argparse.Namespace) -> int:
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """Return for every model whether it runs, its derived parameters, or its missing ones."""
     from sweep.explanation.explaining import applicability
-    from sweep.space import keys_that_give, missing_parameters, with_derived
+    from sweep.space import what_is_missing, with_derived
 
     if not arguments.device:
         raise SweepError("list models: --kernel needs a --device to run on")
@@ -161,16 +161,12 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     device = given if arguments.no_derive else with_derived(given, model_names())
     rows = []
     for name in model_names():
-        missing = missing_parameters(device, name)
-        by_key = {p.key: keys_that_give(device, p) for p in get_model(name).parameters}
-        lacking = [
-            f"{key} (give {' and '.join(by_key[key])})" if by_key[key] else key for key in missing
-        ]
+        missing = what_is_missing(device, name, device)
         origins: dict[str, list[str]] = {}
         own = given.model_parameters.get(name, {})
         for key in [key for key in device.model_parameters.get(name, {}) if key not in own]:
             origins.setdefault(device.sources[f"model.{name}.{key}"].kind, []).append(key)
-        text = f"missing: {', '.join(lacking)}" if missing else "runs"
+        text = f"missing: {', '.join(missing)}" if missing else "runs"
         if origins and not missing:
             listed = (f"{kind}: {', '.join(keys)}" for kind, keys in origins.items())
             text += f" ({'; '.join(listed)})"
@@ -180,7 +176,7 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
             valid, total = statuses["valid"], statuses.total()
             share = f"{valid:,} of {total:,} configurations of {kernel.key} have a time"
             if valid and missing:
-                text = f"runs without {', '.join(lacking)}; {share}"
+                text = f"runs without {', '.join(missing)}; {share}"
             elif valid:
                 text += f"; {share}"
             elif not missing:

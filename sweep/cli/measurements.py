@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
-from sweep.cli.questions import ProgressBar, measured_times, open_data, selection_of, show
+from sweep.cli.questions import measured_times, open_data, over_problems, selection_of, show
 from sweep.errors import SweepError
 from sweep.store.buckets import is_store
 
@@ -104,17 +104,13 @@ def _validate_problems(arguments: argparse.Namespace, table: ProblemTable) -> in
     """Show how good choices are, problem by problem."""
     from sweep import query
     from sweep.measurements.problem_validation import tables, validate_problems
-    from sweep.uncertainty.candidates import space_behind
 
     if arguments.output != FIGURE:
         raise SweepError(f"--output {arguments.output}: tables of many problems have no figure")
     select = query.parse_selection(arguments.select)
     if arguments.device is not None:
         select["device"] = arguments.device
-    bar = ProgressBar("evaluations")
-    space = space_behind(arguments.data)
-    answer = call_with(validate_problems, arguments, space, table, select=select, progress=bar)
-    bar.close()
+    answer = over_problems(validate_problems, arguments, select, table)
     if arguments.format != "table" or arguments.columns or arguments.wide:
         return show(answer, arguments)
     for number, part in enumerate(tables(answer)):

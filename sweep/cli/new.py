@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweep.errors import SweepError, nearest, printable
+from sweep.errors import SweepError, check_known, printable
 from sweep.importers.files import write_whole
 from sweep.space import parse_plan, resolve
 from sweep.specs import load_kernel
@@ -19,91 +19,15 @@ if TYPE_CHECKING:
     from sweep.importers.microbenchmarks.measurement import Measurement
     from sweep.specs.formats import Key
 
-PLAN = """\
-# Ask it at once: sweep best {path}
-# Keep all results: sweep run {path}
-# All keys: sweep show --keys plan
-schema = 1
-kernels = [{kernel}]
-devices = [{device}] # further ones: sweep list devices
-models = [{model}] # others: sweep list models
-variant = "revised" # the variant to predict with
 
-# Conditions that configurations meet, besides those of the kernel file:
-# constraints = ["{names} > 0"]
-
-# What is left out, or is a comment, takes the kernel file's values and nominal clocks.
-[axes]
-{axes}
-# Clocks, relative to nominal; or core_clock and memory_clock, in MHz.
-# core_clock_ratio = {{ start = 0.7, stop = 1.0, step = 0.1 }}
-# memory_clock_ratio = 1.0
-"""
-
-
-KERNEL = """\
-# {name}: what a thread does. Replace what is marked 'assumed' in [source]; a placeholder kernel
-# reads two words and writes one. Any number may be an expression over sizes and parameters.
-# Check: sweep lint {path}. All keys: sweep show --keys kernel
-schema = 1
-name = "{name}"
-description = "what it computes, and where its source is"
-# constraints = ["block_size <= n"] # of its parameters
-
-[source]
-default = "assumed: placeholder, to be counted"
-
-[sizes] # problem sizes, with their usual values
-n = 16777216
-
-[parameters] # tuning parameters, with all their values
-block_size = [64, 128, 256, 512, 1024]
-
-[launch]
-threads_per_block = "block_size"
-blocks = "ceil(n / block_size)"
-
-[resources] # the compiler decides them: sweep compile
-registers_per_thread = 32
-shared_memory_bytes = 0 # of a block
-
-[instructions] # of a thread, over its whole run, without accesses to global memory
-fp32 = 1 # additions, multiplications, multiply-adds
-integer = 4
-control = 1 # branches
-# fp64, special, move, conversion: sweep show --keys kernel
-
-[[global_access]] # one for each array and kind
-name = "input"
-kind = "load"
-count = 2 # of a thread
-bytes = 4 # of a word
-pattern = "coalesced" # or strided, affine, random, ...
-l1_hit_rate = 0 # combined: the share that the first-level cache serves
-l2_hit_rate = 0 # combined: the share of the rest that L2 serves
-
-[[global_access]]
-name = "output"
-kind = "store"
-count = 1
-bytes = 4
-pattern = "coalesced"
-
-# [[shared_access]] # name, kind, count, stride: bank conflicts follow
-# [synchronisation] # barriers
-# [loops] # outer, inner: how often it loads and computes in turn (wang_chu, with shared memory)
-# [cache] # l2_hit_rate of all accesses together (wang_chu)
-# [[stage]] # instructions between barriers, in their order (luo_suda)
-"""
+def _template(what: str) -> str:
+    return Path(__file__).with_name(f"new_{what}.txt").read_text(encoding="utf-8")
 
 
 def new(arguments: argparse.Namespace) -> int:
     """Write a commented plan, device or kernel file."""
-    for name, where in (
-        ("kernel", ("plan",)),
-        ("like", ("device",)),
-        ("source", ("device", "kernel")),
-    ):
+    takes = {"kernel": ("plan",), "like": ("device",), "source": ("device", "kernel")}
+    for name, where in takes.items():
         if getattr(arguments, name) is not None and arguments.what not in where:
             word = {"source": "from"}.get(name, name)
             raise SweepError(f"new {arguments.what} takes no --{word}")
@@ -124,7 +48,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         "model": toml(arguments.model),
         "names": next(iter({**kernel.parameters, **kernel.sizes}), "threads_per_block"),
     }
-    text = PLAN.format(path=printable(str(path)), axes=_axes(kernel), **words)
+    text = _template("plan").format(path=printable(str(path)), axes=_axes(kernel), **words)
     resolve(parse_plan(load_toml(text), origin=str(path), folder=path.parent))
     write_whole(path, text, overwrite=arguments.overwrite)
     print(f"wrote {path}: next, sweep best {path}")
@@ -188,8 +112,7 @@ def _given(word: str) -> Measurement:
     texts = [key.name for key in DEVICE[""].keys if key.name != "schema"]
     if name in texts:
         return Measurement(name, text, "", None, "given", "", source=_BY_HAND)
-    if name not in numbers:
-        raise SweepError(f"{word}: no key of device files{nearest(name, [*texts, *numbers])}")
+    check_known(name, (*texts, *numbers), f"{word}: no key of device files", error=SweepError)
     path, key = numbers[name]
     try:
         value = float(text)
@@ -235,7 +158,8 @@ def _kernel(arguments: argparse.Namespace) -> int:
     else:
         names = [word.partition("=")[2] for word in arguments.select if word.startswith("name=")]
         path = Path(arguments.output or f"{key_of(names[-1]) if names else 'my_kernel'}.toml")
-        text = KERNEL.format(name=toml(names[-1] if names else path.stem)[1:-1], path=path)
+        name = toml(names[-1] if names else path.stem)[1:-1]
+        text = _template("kernel").format(name=name, path=path)
         parse_kernel(text, path.stem, path)
         write_whole(path, text, overwrite=arguments.overwrite)
         code = 0

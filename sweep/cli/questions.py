@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,14 +59,8 @@ class ProgressBar:
             self.close()
 
     def _appeared(self, total: int) -> Any:
-        return tqdm(
-            total=total,
-            desc=self._first,
-            unit=f" {self._unit}",
-            unit_scale=True,
-            disable=None,
-            leave=False,
-        )
+        return tqdm(total=total, desc=self._first, unit=f" {self._unit}", unit_scale=True,
+                    disable=None, leave=False)  # fmt: skip
 
     def close(self) -> None:
         """Remove it."""
@@ -197,13 +191,7 @@ def _vllm_files(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.output)
     if folder.exists() and not folder.is_dir():
         raise QueryError(f"{folder}: is no folder: files of vLLM are written into one")
-    select = query.parse_selection(arguments.select)
-    from sweep.uncertainty.candidates import space_behind
-
-    bar = ProgressBar("evaluations")
-    space = space_behind(arguments.data)
-    found = call_with(moe_files, arguments, space, select=select, progress=bar)
-    bar.close()
+    found = over_problems(moe_files, arguments, query.parse_selection(arguments.select))
     folder.mkdir(parents=True, exist_ok=True)
     texts = {folder / name: text for name, text in found.texts.items()}
     write_all(texts, overwrite=arguments.overwrite)
@@ -225,13 +213,22 @@ def _few(arguments: argparse.Namespace) -> query.Answer:
 
     _check_plain(arguments, "--most")
     select = query.parse_selection(arguments.select)
+    answer: query.Answer = over_problems(best_few, arguments, select)
+    return answer
+
+
+def over_problems(
+    function: Callable[..., Any],
+    arguments: argparse.Namespace,
+    select: Mapping[str, Any],
+    *given: Any,
+) -> Any:
+    """Return what a function finds over the problems of a plan, or of a store's plan."""
     from sweep.uncertainty.candidates import space_behind
 
-    bar = ProgressBar("evaluations")
-    space = space_behind(arguments.data)
-    answer: query.Answer = call_with(best_few, arguments, space, select=select, progress=bar)
-    bar.close()
-    return answer
+    with closing(ProgressBar("evaluations")) as bar:
+        space = space_behind(arguments.data)
+        return call_with(function, arguments, space, *given, select=select, progress=bar)
 
 
 def _robust(arguments: argparse.Namespace) -> query.Answer:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweep.cuda.findings import Block
+from sweep.cuda.findings import Block, named_kernel
 from sweep.cuda.machine_code import LOADS, Code, Instruction, is_scratch, registers
 from sweep.cuda.nvrtc import CompileError, first_error
 from sweep.cuda.wave import Wave, first_state
@@ -158,14 +158,7 @@ def kernel_in(text: str, entry: str = "") -> Kernel:
     CompileError
         There is no such kernel, or there are several.
     """
-    names = re.findall(r"^\s*\.amdhsa_kernel (\S+)", text, re.MULTILINE)
-    mangled = f"_Z{len(entry)}{entry}"
-    named = [n for n in names if not entry or n == entry or n.startswith(mangled)]
-    if len(named) != 1:
-        listed = f"there are {', '.join(names)}" if names else "the source has none"
-        asked = f"'{entry}'" if entry else "chosen"
-        raise CompileError(f"no one kernel is {asked} (--entry NAME): {listed}")
-    name = named[0]
+    name = named_kernel(re.findall(r"^\s*\.amdhsa_kernel (\S+)", text, re.MULTILINE), entry)
     body = text[text.index(f"\n{name}:") :]
     rest = body[body.index(f".amdhsa_kernel {name}") :]
     facts = {

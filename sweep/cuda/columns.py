@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sweep.cuda.configurations import Setting, Variant
 from sweep.specs.compiled import CAPABILITY, OWN, QUANTITIES, REASON
@@ -60,26 +60,31 @@ class Columns(dict[str, list[float]]):
         names = [name for name in QUANTITIES if name in self]
         own = [name for name in self if name not in names]
         reason = [REASON] * any(variant.reason for variant in variants)
-        text = io.StringIO()
-        lines = {**head, OWN: str(len(own))}
-        text.writelines(f"# {key}: {' '.join(value.split())}\n" for key, value in lines.items())
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow([CAPABILITY, *keys, *names, *own, *reason])
+        lines: list[Sequence[str]] = [[CAPABILITY, *keys, *names, *own, *reason]]
         place = 0
         for variant in variants:
-            settings = [_cell(variant.configuration[key]) for key in keys]
+            settings = [cell(variant.configuration[key]) for key in keys]
             if variant.reason:
                 words = " ".join(variant.reason.replace("'''", '"').split())
                 row = [variant.capability or capabilities[0], *settings]
-                table.writerow([*row, *([""] * (len(names) + len(own))), words])
+                lines.append([*row, *([""] * (len(names) + len(own))), words])
                 continue
-            cells = [_cell(self[name][place]) for name in (*names, *own)]
-            table.writerow([capabilities[place], *settings, *cells, *([""] * len(reason))])
+            cells = [cell(self[name][place]) for name in (*names, *own)]
+            lines.append([capabilities[place], *settings, *cells, *([""] * len(reason))])
             place += 1
-        return text.getvalue()
+        return csv_text({**head, OWN: str(len(own))}, lines)
 
 
-def _cell(value: Setting) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else toml(value)
+def csv_text(head: Mapping[str, str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a compiled table: what it says of itself, then the names of columns and the rows."""
+    text = io.StringIO()
+    text.writelines(f"# {key}: {' '.join(value.split())}\n" for key, value in head.items())
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def cell(value: Setting) -> str:
+    """Return a value as a compiled table has it: whole numbers without a point."""
+    if isinstance(value, str):
+        return value
+    return toml(value if isinstance(value, bool) else float(value))

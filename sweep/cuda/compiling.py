@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gc
 import hashlib
-import io
 import json
 import math
 import multiprocessing
@@ -21,11 +19,12 @@ from typing import Any
 
 from sweep import __version__
 from sweep.cuda import amdgpu, opencl
+from sweep.cuda.columns import cell, csv_text
 from sweep.cuda.filling import Filling
 from sweep.cuda.findings import Block, instructions, resources
 from sweep.cuda.nvrtc import LEAST_OF_NEW, STANDS_IN, WHEELS, Compiler, load
 from sweep.cuda.variants import Variants, definition
-from sweep.disk_cache import cache_directory, keep, kept
+from sweep.disk_cache import keep, kept
 from sweep.errors import SweepError
 from sweep.importers.ptx.analysis import MOST_THREADS
 from sweep.specs.compiled import (
@@ -225,14 +224,31 @@ def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, 
         yield from map(_compile, jobs)
         return
     # NVRTC keeps much of a compilation under one lock, so threads would wait for each other.
+    try:
+        yield from in_processes(_compile, jobs, processes, _leave_interrupts)
+    except BrokenProcessPool:
+        raise SweepError("a process with the compiler ended unexpectedly: try again") from None
+
+
+def in_processes(
+    function: Callable[[Any], Any],
+    jobs: Sequence[Any],
+    processes: int,
+    initializer: Callable[[], None],
+) -> Iterator[Any]:
+    """Yield what a function makes of each job as it ends, in new processes.
+
+    Raises
+    ------
+    BrokenProcessPool
+        A process ended unexpectedly; the others of the pool have ended with it.
+    """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, initializer=_leave_interrupts)
-    futures = [pool.submit(_compile, job) for job in jobs]
+    pool = ProcessPoolExecutor(processes, context, initializer=initializer)
+    futures = [pool.submit(function, job) for job in jobs]
     try:
         for future in as_completed(futures):
             yield future.result()
-    except BrokenProcessPool:
-        raise SweepError("a process with the compiler ended unexpectedly: try again") from None
     except BaseException:
         for process in multiprocessing.active_children():
             process.terminate()  # a compilation may take minutes
@@ -253,8 +269,9 @@ def _compile(job: tuple[Task, str, int, list[str], Launch]) -> tuple[str, int, A
     """Return a variant's findings, or why it does not compile."""
     task, capability, number, macros, launch = job
     name = task.key(capability, macros, launch)
-    finding = _read(name)
-    if finding is None:
+    if (content := kept(FOLDER, name, HEADER)) is not None:
+        finding = json.loads(content)
+    else:
         try:
             source, options = task.cuda(macros)
             compiler = compiler_for(capability, task.library)
@@ -267,7 +284,7 @@ def _compile(job: tuple[Task, str, int, list[str], Launch]) -> tuple[str, int, A
                     finding = {**finding, **_counted(output.ptx, entry, task, launch)}
         except SweepError as error:
             finding = {"error": f"{error} ({capability}: {' '.join(macros)})"}
-        _write(name, finding)
+        keep(FOLDER, name, HEADER, json.dumps(finding).encode())
     return capability, number, finding
 
 
@@ -291,20 +308,6 @@ def _counted(ptx: str, entry: str, task: Task, launch: Launch) -> dict[str, Any]
         return {UNCOUNTED: str(error)}
 
 
-def _read(name: str) -> dict[str, Any] | None:
-    """Return findings that were kept."""
-    directory = cache_directory()
-    content = None if directory is None else kept(directory / FOLDER, name, HEADER)
-    return None if content is None else json.loads(content)
-
-
-def _write(name: str, finding: Mapping[str, Any]) -> None:
-    """Keep findings."""
-    directory = cache_directory()
-    if directory is not None:
-        keep(directory / FOLDER, name, HEADER, json.dumps(finding).encode())
-
-
 # ---------------------------------------------------------------------------- the table
 
 
@@ -320,7 +323,7 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
     rows: dict[str, list[list[str]]] = {}
     for capability, number, found in compiled.rows:
         cells = [*variants[number].values(), *(found.get(name, "") for name in quantities)]
-        rows.setdefault(capability, []).append([*map(_cell, cells)])
+        rows.setdefault(capability, []).append([*map(cell, cells)])
     equal = _equal(rows)
     head = {
         "compiler": ", ".join(
@@ -343,13 +346,9 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         head[DERIVED] = ", ".join(texts)
     if equal:
         head[CAPABILITIES] = ", ".join(f"{c} as {equal[c]}" if c in equal else c for c in rows)
-    text = io.StringIO()
-    text.writelines(f"# {key}: {' '.join(value.split())}\n" for key, value in head.items())
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow([CAPABILITY, *variants.axes, *quantities])
-    for capability in (c for c in rows if c not in equal):
-        table.writerows([capability, *cells] for cells in rows[capability])
-    return text.getvalue()
+    written = (c for c in rows if c not in equal)
+    lines = ([capability, *cells] for capability in written for cells in rows[capability])
+    return csv_text(head, [[CAPABILITY, *variants.axes, *quantities], *lines])
 
 
 def _quantities(rows: Sequence[tuple[str, int, Mapping[str, float]]]) -> list[str]:
@@ -380,11 +379,3 @@ def _equal(rows: Mapping[str, list[list[str]]]) -> dict[str, str]:
         else:
             below = capability
     return found
-
-
-def _cell(value: float | str | bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    return str(int(value)) if float(value).is_integer() else repr(float(value))

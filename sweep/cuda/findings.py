@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sweep.cuda.nvrtc import CompileError
@@ -50,17 +50,29 @@ def resources(log: str, entry: str = "") -> tuple[str, dict[str, int]]:
     """
     parts = _ENTRY.split(log)[1:]
     reports = dict(zip(parts[::2], parts[1::2], strict=True))
-    mangled = f"{len(entry)}{entry}"
-    named = [n for n in reports if not entry or n == entry or n.startswith((f"_Z{mangled}",))]
-    if len(named) != 1:
-        listed = f"there are {', '.join(reports)}" if reports else "the source has none"
-        asked = f"'{entry}'" if entry else "chosen"
-        raise CompileError(f"no one kernel is {asked} (--entry NAME): {listed}")
+    name = named_kernel([*reports], entry)
     found = {}
     for quantity, pattern in _REPORT.items():
-        number = pattern.search(reports[named[0]])
+        number = pattern.search(reports[name])
         found[quantity] = int(number[1]) if number else 0
-    return named[0], found
+    return name, found
+
+
+def named_kernel(names: Sequence[str], entry: str) -> str:
+    """Return the only one of some kernels, or that of the given name, mangled or not.
+
+    Raises
+    ------
+    CompileError
+        There is no such kernel, or there are several.
+    """
+    mangled = f"_Z{len(entry)}{entry}"
+    named = [n for n in names if not entry or n == entry or n.startswith(mangled)]
+    if len(named) != 1:
+        listed = f"there are {', '.join(names)}" if names else "the source has none"
+        asked = f"'{entry}'" if entry else "chosen"
+        raise CompileError(f"no one kernel is {asked} (--entry NAME): {listed}")
+    return named[0]
 
 
 def instructions(

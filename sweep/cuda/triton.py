@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweep.errors import SweepError, nearest
+from sweep.errors import SweepError, check_known
 from sweep.importers.files import read_source
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -105,7 +105,7 @@ def attribute_of(place: str) -> Any:
     except Exception as error:
         raise SweepError(f"{module_name}: cannot be imported: {first_line(error)}") from None
     if not hasattr(module, name):
-        raise SweepError(f"{module_name} has no '{name}'{nearest(name, list(vars(module)))}")
+        check_known(name, vars(module), f"{module_name} has no '{name}'", "", SweepError)
     return getattr(module, name)
 
 
@@ -215,8 +215,7 @@ def jobs_of(
     types, constants, divisible = {}, {}, []
     for name, word in words.items():
         match = _TYPE.fullmatch(word)
-        if name not in names:
-            raise SweepError(f"--signature {name}: no argument of the kernel{nearest(name, names)}")
+        check_known(name, names, f"--signature {name}: no argument of the kernel", "", SweepError)
         if match is None or match[2] == "1" or name in constexprs:
             constants[name] = _literal(name, "1" if match and match[2] == "1" else word)
         else:
@@ -230,9 +229,9 @@ def jobs_of(
         if lacks:
             what = "a value" if lacks[0] in constexprs else "a type, such as i32:16 or *fp16:16"
             raise SweepError(f"--signature: {lacks[0]} has no type or value: give it {what}")
-        if unknown := [name for name in own if name not in names]:
-            hint = nearest(unknown[0], names)
-            raise SweepError(f"configuration: {unknown[0]} is no argument of the kernel{hint}")
+        for name in own:
+            what = f"configuration: {name} is no argument of the kernel"
+            check_known(name, names, what, "", SweepError)
         signature = {name: types.get(name, "constexpr") for name in names}
         options = {name: config[name] for name in OPTIONS if config[name] is not None}
         parts = [import_triton().__version__, kernel.function.cache_key, target, signature, options]

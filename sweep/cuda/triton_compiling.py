@@ -14,12 +14,11 @@ import os
 import re
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from typing import Any
 
+from sweep.cuda.compiling import in_processes
 from sweep.cuda.configurations import Setting, Variant, check_configurations
 from sweep.cuda.findings import resources
 from sweep.cuda.triton import (
@@ -31,7 +30,7 @@ from sweep.cuda.triton import (
     import_triton,
     kernel_of,
 )
-from sweep.disk_cache import cache_directory, drop_oldest, keep, kept
+from sweep.disk_cache import drop_oldest, keep, kept
 from sweep.errors import SweepError
 from sweep.importers.ptx.module import capability_of
 
@@ -68,14 +67,13 @@ def compile_all(
     SweepError
         None compiles.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for job in jobs:
-        if (known := _read(job.key)) is not None:
-            found[job.key] = known
+    known = {job.key: kept(FOLDER, job.key, HEADER) for job in jobs}
+    found: dict[str, dict[str, Any]] = {k: json.loads(c) for k, c in known.items() if c is not None}
     waiting = [job for job in jobs if job.key not in found]
     for key, result in progress(_results(waiting, processes or os.cpu_count() or 1), len(waiting)):
         found[key] = result
-        _write(key, result)
+        keep(FOLDER, key, HEADER, json.dumps(result).encode())
+    drop_oldest(FOLDER)
     results = [found[job.key] for job in jobs]
     if all("error" in result for result in results):
         raise SweepError(f"no configuration compiles: {results[0]['error']}")
@@ -108,25 +106,15 @@ def _results(jobs: Sequence[Job], processes: int) -> Iterator[tuple[str, dict[st
         return
     left = {job.key: job for job in jobs}
     try:
-        for key, result in _in_pool(jobs, min(processes, len(jobs))):
+        for key, result in in_processes(_compile, jobs, min(processes, len(jobs)), _be_quiet):
             left.pop(key, None)
             yield key, result
     except BrokenProcessPool:  # a compiler that crashes takes the others of its pool with it
         for job in left.values():
             try:
-                yield from _in_pool([job], 1)
+                yield from in_processes(_compile, [job], 1, _be_quiet)
             except BrokenProcessPool:
                 yield job.key, {"error": "the compiler ended unexpectedly"}
-
-
-def _in_pool(jobs: Sequence[Job], processes: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_be_quiet)
-    futures = [pool.submit(_compile, job) for job in jobs]
-    try:
-        for future in as_completed(futures):
-            yield future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _be_quiet() -> None:
@@ -175,16 +163,3 @@ def _reason(error: Exception) -> str:
     if not of_ptxas and isinstance(cause, Exception) and str(cause).strip():
         line = first_line(cause)
     return f"{type(error).__name__}: {line}"[:MOST_WORDS]
-
-
-def _read(key: str) -> dict[str, Any] | None:
-    directory = cache_directory()
-    content = None if directory is None else kept(directory / FOLDER, key, HEADER)
-    return None if content is None else json.loads(content)
-
-
-def _write(key: str, result: Mapping[str, Any]) -> None:
-    directory = cache_directory()
-    if directory is not None:
-        keep(directory / FOLDER, key, HEADER, json.dumps(result).encode())
-        drop_oldest(directory / FOLDER)

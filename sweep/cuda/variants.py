@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import PlanError, SweepError, nearest
+from sweep.errors import PlanError, SweepError, check_known
 from sweep.space import KernelSpace
 from sweep.space.space import GOLDEN
 from sweep.space.valid import Names, valid_configurations
@@ -46,11 +46,8 @@ def macros_of(source: str, kernel: Kernel, also: Sequence[str] = ()) -> tuple[st
         One of ``also`` is no size.
     """
     for name in also:
-        if name not in (*kernel.sizes, *kernel.parameters):
-            known = nearest(name, [*kernel.sizes, *kernel.parameters])
-            raise SweepError(
-                f"--define {name}: no problem size or parameter of {kernel.key}{known}"
-            )
+        what = f"--define {name}: no problem size or parameter of {kernel.key}"
+        check_known(name, (*kernel.sizes, *kernel.parameters), what, "", SweepError)
     words = {*_WORD.findall(_NO_CODE.sub(" ", source)), *also}
     sizes = (name for name in also if name in kernel.sizes)
     return (*(name for name in kernel.parameters if name in words), *sizes)

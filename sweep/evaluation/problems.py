@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known
 from sweep.evaluation.chunk import Buffers, evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
@@ -299,11 +299,8 @@ def narrowed(
     device = devices[_one("device", list(devices), select.pop("device", None))]
     model = _one("model", list(whole.plan.models), select.pop("model", None))
     for name in sizes:
-        if name not in kernel.sizes:
-            raise QueryError(
-                f"kernel '{kernel.key}' has no problem size '{name}'{nearest(name, kernel.sizes)}"
-                f" (it has {', '.join(kernel.sizes)})"
-            )
+        what = f"kernel '{kernel.key}' has no problem size '{name}'"
+        check_known(name, kernel.sizes, what, "it has")
     axes = _axes(space, sizes, select)
     own = {constraint.text for constraint in space.constraints}
     texts = {Expression.parse(text).text: text for text in whole.plan.constraints}
@@ -336,10 +333,7 @@ def _one(what: str, known: Sequence[str], wanted: Any) -> str:
                 f"there are several {what}s ({', '.join(known)}): select one with {what}=NAME"
             )
         return known[0]
-    if wanted not in known:
-        raise QueryError(
-            f"no {what} '{wanted}'{nearest(str(wanted), known)} (there is {', '.join(known)})"
-        )
+    check_known(wanted, known, f"no {what} '{wanted}'", "there is")
     return str(wanted)
 
 
@@ -352,16 +346,16 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
             known[axis.name] = tuple(axis.values)
     fixed = {name: (value,) for name, value in space.fixed.items()}
     for name in select:
-        if name not in known and name not in (*fixed, *CLOCK_AXES):
-            raise QueryError(
-                f"kernel '{space.kernel.key}' has no '{name}'{nearest(name, [*known, *fixed])}"
-            )
+        if name not in CLOCK_AXES:
+            what = f"kernel '{space.kernel.key}' has no '{name}'"
+            check_known(name, (*known, *fixed), what)
     for name, values in {**fixed, **known}.items():
         if name in found:
             continue
         kept = values
         if name in select:
-            kept = _selected(name, values, select[name], anything=name in space.kernel.sizes)
+            of_size = name in space.kernel.sizes
+            kept = selected_values(name, values, select[name], anything=of_size)
         if name not in space.kernel.parameters and len(kept) > 1:
             raise QueryError(
                 f"{name} has {len(kept)} values, and the problems have none: select one with"
@@ -370,14 +364,14 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
         if name in known or name in select:
             found[name] = kept
     for name in (n for n in select if n in CLOCK_AXES and n not in known):
-        found[name] = _selected(name, (), select[name], anything=True)
+        found[name] = selected_values(name, (), select[name], anything=True)
     return found
 
 
-def _selected(
-    name: str, values: tuple[Any, ...], wanted: Any, *, anything: bool
+def selected_values(
+    name: str, values: Sequence[Any], wanted: Any, *, anything: bool = False
 ) -> tuple[Any, ...]:
-    """Return the selected values of an axis; a size or a clock may have a value of its own."""
+    """Return the selected values of an axis; with ``anything`` also values that are not its own."""
     if isinstance(wanted, tuple):
         low = -math.inf if wanted[0] is None else wanted[0]
         high = math.inf if wanted[1] is None else wanted[1]

@@ -14,7 +14,7 @@ import numpy as np
 
 from sweep.compiler.lowering import lowered
 from sweep.compiler.source import finishing
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known
 from sweep.evaluation.launch import build_launch, build_workload
 from sweep.evaluation.tables import model_inputs
 from sweep.explanation.trace import Trace, Value
@@ -186,11 +186,8 @@ def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
     own = (*kernel.kernel.sizes, *kernel.kernel.parameters)
     known = ("kernel", "device", "model", *own, *CLOCK_AXES)
     for name in wanted:
-        if name not in known:
-            raise QueryError(
-                f"explain: kernel '{kernel.kernel.key}' has no '{name}'{nearest(name, known)}"
-                f" (known: {', '.join(known)})"
-            )
+        what = f"explain: kernel '{kernel.kernel.key}' has no '{name}'"
+        check_known(name, known, what, "known:")
     device = next(d for d in space.devices if d.key == key)
     fixed = dict(kernel.fixed)
     dimensions = [Dimension("device", (key,), "device")]
@@ -255,11 +252,7 @@ class _Selection:
                 return known[0]
             raise QueryError(f"explain: {kind} is missing: one of {', '.join(known)}")
         name = Path(str(asked)).stem if str(asked).endswith(".toml") else str(asked)
-        if name not in known:
-            raise QueryError(
-                f"explain: the plan has no {kind} '{asked}'{nearest(name, known)}"
-                f" (it has {', '.join(known)})"
-            )
+        check_known(name, known, f"explain: the plan has no {kind} '{asked}'", "it has")
         return name
 
     def value(self, name: str, values: Sequence[Any], like: Sequence[Any] | None) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 Array = np.ndarray[Any, Any]
 
@@ -131,28 +132,12 @@ def rank_correlations(problem: Array, score: Array, measured: Array) -> Array:
     for those, rows in matrices(problem[known]):
         if rows.shape[1] < 2:
             continue
-        one, other = (_ranks(values[known[rows]]) for values in (score, measured))
+        one, other = (rankdata(values[known[rows]], axis=1) for values in (score, measured))
         one, other = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (one, other))
         norm = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
         with np.errstate(invalid="ignore", divide="ignore"):
             found[those] = np.where(norm > 0, (one * other).sum(axis=1) / norm, np.nan)
     return found
-
-
-def _ranks(values: Array) -> Array:
-    """Return the ranks within each line, from 0 on; equal values share the mean of their ranks."""
-    n = values.shape[1]
-    order = np.argsort(values, axis=1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=1)
-    changes = ordered[:, 1:] != ordered[:, :-1]
-    ends = np.ones((len(values), 1), bool)
-    places = np.broadcast_to(np.arange(n), values.shape)
-    first = np.maximum.accumulate(np.where(np.hstack([ends, changes]), places, 0), axis=1)
-    last = np.where(np.hstack([changes, ends]), places, n)
-    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2.0, axis=1)
-    return ranks
 
 
 def quantile_groups(values: Array, n: int) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sweep import query
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known
 from sweep.expressions import MAX_LENGTH
 from sweep.fields import STACKED
 from sweep.importers.files import MARK, write_whole
@@ -80,10 +80,7 @@ def export(
         The format is unknown, nothing is valid, several devices or models are selected, or the
         file is there already or cannot be written.
     """
-    if form not in FORMATS:
-        raise QueryError(
-            f"unknown format '{form}'{nearest(form, FORMATS)} (known: {', '.join(FORMATS)})"
-        )
+    check_known(form, FORMATS, f"unknown format '{form}'", "known:")
     if form in ("csv", "parquet"):
         answer = _top(data, n, select, where)
         kernels = dict.fromkeys(answer.column("kernel"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known
 from sweep.evaluation.problems import distinct_rows
 from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.problem_table import ProblemTable
@@ -166,11 +166,7 @@ def _by_device(
 
 
 def _column(table: ProblemTable, part: ProblemTable, name: str) -> Array:
-    if name not in part.columns:
-        raise QueryError(
-            f"{table.name}: there is no column '{name}'{nearest(name, part.columns)}"
-            f" (columns: {', '.join(part.columns)})"
-        )
+    check_known(name, part.columns, f"{table.name}: there is no column '{name}'", "columns:")
     return part.columns[name]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known, nearest
 from sweep.evaluation.problems import Array, Problems
 from sweep.runs.record import space_of
 from sweep.space import Plan
@@ -76,11 +76,7 @@ class TritonPruner:
         self.sizes, self.parameters = dict(sizes), dict(parameters or {})
         for given, known in ((sizes, self.kernel.sizes), (self.parameters, self.kernel.parameters)):
             for name in given:
-                if name not in known:
-                    raise QueryError(
-                        f"kernel '{self.kernel.key}' has no '{name}'{nearest(name, known)}"
-                        f" (it has {', '.join(known)})"
-                    )
+                check_known(name, known, f"kernel '{self.kernel.key}' has no '{name}'", "it has")
         self._problems: dict[tuple[Any, ...], Problems] = {}
         self._times: dict[tuple[Any, ...], Array] = {}
         self._held: dict[tuple[int, ...], list[Any]] = {}
@@ -164,11 +160,8 @@ class TritonPruner:
             if origin is None:
                 continue
             if isinstance(origin, str):
-                if origin not in arguments:
-                    raise QueryError(
-                        f"size '{name}' is the argument '{origin}', which the launch lacks"
-                        f"{nearest(origin, arguments)} (it has {', '.join(arguments)})"
-                    )
+                what = f"size '{name}' is the argument '{origin}', which the launch lacks"
+                check_known(origin, arguments, what, "it has")
                 origin = arguments[origin]
             value = origin(arguments) if callable(origin) else origin
             try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.errors import QueryError, SpecError, nearest
+from sweep.errors import QueryError, SpecError, check_known
 from sweep.fields import STATUS
 from sweep.hardware.clocks import power_inputs
 from sweep.measurements.clock_ranges import CLOCKS, clock_range, possible, widened
@@ -109,6 +109,8 @@ def _scaled(
         raise SpecError(
             f"{kernel.path or kernel.key}: no [measured] time to scale: `sweep profile` writes one"
         )
+    if watts is not None and len(models) != 1:
+        raise QueryError("a measured power needs a single model, whose activities it corrects")
     device = load_device(measured.device)
     clocks: dict[str, Any] = {}
     for name, values in wanted.items():
@@ -137,8 +139,6 @@ def _anchored_power(
     plan: Plan, kernel: Kernel, device: Device, measured: Measured, scaled: xr.Dataset, watts: float
 ) -> xr.DataArray:
     """Return predicted powers that meet the measured one: of multiplied activities [W]."""
-    if len(plan.models) > 1:
-        raise QueryError("a measured power needs a single model, whose activities it corrects")
     own: Any = {"core_clock": [measured.core_clock], "memory_clock": [measured.memory_clock]}
     wide, _ = widened(device, {n.removesuffix("_clock"): (v[0], v[0]) for n, v in own.items()})
     at = float(over_clocks(replace(plan, axes=own), wide, kernel.text)["power"].values.item())
@@ -262,8 +262,7 @@ def _chosen(kernel: Kernel, select: Mapping[str, Any]) -> dict[str, tuple[Any, .
     """Return the axes of one launch, with one value per parameter."""
     known = (*kernel.parameters, *kernel.sizes)
     for name in select:
-        if name not in known:
-            raise QueryError(f"kernel '{kernel.key}' has no '{name}'{nearest(name, known)}")
+        check_known(name, known, f"kernel '{kernel.key}' has no '{name}'")
     axes = {name: (value,) for name, value in select.items()}
     for name, values in kernel.parameters.items():
         if name not in axes and len(values) > 1:

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from sweep.errors import ModelError, PlanError, nearest
+from sweep.errors import ModelError, PlanError, check_known
 
 if TYPE_CHECKING:
     from sweep.hardware.derived import DeviceFacts, Value
@@ -64,9 +64,7 @@ def get_model(name: str) -> Model:
     if name in MODULES:
         model: Model = importlib.import_module(MODULES[name]).MODEL
         return model
-    if name not in _foreign():
-        known = model_names()
-        raise PlanError(f"unknown model '{name}'{nearest(name, known)} (known: {', '.join(known)})")
+    check_known(name, model_names(), f"unknown model '{name}'", "known:", PlanError)
     point = _foreign()[name]
     where = f"model '{name}' ({point.value})"
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from sweep.errors import SweepError, nearest
+from sweep.errors import SweepError, check_known
 from sweep.papers.report import Reproduction, assembled
 
 __all__ = ["PAPERS", "Reproduction", "reproduce"]
@@ -28,8 +28,5 @@ def reproduce(paper: str) -> Reproduction:
     SweepError
         There is no such paper; the message gives the nearest name.
     """
-    if paper not in PAPERS:
-        raise SweepError(
-            f"no paper '{paper}'{nearest(paper, PAPERS)} (papers: {', '.join(PAPERS)})"
-        )
+    check_known(paper, PAPERS, f"no paper '{paper}'", "papers:", SweepError)
     return assembled(paper, importlib.import_module(f"{__name__}.{paper}").build())

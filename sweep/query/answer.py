@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import check_known
 from sweep.query import shown
 
 
@@ -153,11 +153,7 @@ class Answer(Sequence[Row]):
             There is no such column.
         """
         for name in columns:
-            if name not in self.columns:
-                raise QueryError(
-                    f"the answer has no column '{name}'{nearest(name, self.columns)}"
-                    f" (columns: {', '.join(self.columns)})"
-                )
+            check_known(name, self.columns, f"the answer has no column '{name}'", "columns:")
         stars = [self.stars_of(row) for row in self]
         rows = [Row({name: row[name] for name in columns}, self.coordinates, of)
                 for row, of in zip(self, stars, strict=True)]  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.query.grid import AbsentError, Array, Coordinate, Grid, Index, grids_of
@@ -94,11 +94,7 @@ def select_kernels(grids: Sequence[Grid], select: Mapping[str, Any]) -> list[Gri
     wanted = _as_list(select["kernel"])
     known = [grid.kernel for grid in grids]
     for kernel in wanted:
-        if kernel not in known:
-            raise QueryError(
-                f"no results for kernel '{kernel}'{nearest(str(kernel), known)}"
-                f" (kernels: {', '.join(known)})"
-            )
+        check_known(kernel, known, f"no results for kernel '{kernel}'", "kernels:")
     return [grid for grid in grids if grid.kernel in wanted]
 
 

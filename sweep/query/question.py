@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.query.filters import Condition, Selection, select_grid, select_kernels, those_that_fit
@@ -306,8 +306,7 @@ def ask(
         It fits none of them.
     """
     for sense in senses:
-        if sense not in SENSES:
-            raise QueryError(f"unknown sense '{sense}'{nearest(sense, SENSES)} (known: min, max)")
+        check_known(sense, SENSES, f"unknown sense '{sense}'", "known:")
     select = dict(select or {})
     condition = Expression.parse(where) if isinstance(where, str) else where
     wanted = (by,) if isinstance(by, str) else by

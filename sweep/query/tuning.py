@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, check_known
 from sweep.fields import PARAMETER, STACKED
 from sweep.query.grid import CLOCKS, Array
 from sweep.query.question import KernelPart, ask
@@ -156,9 +156,7 @@ def _times(part: KernelPart, model: str | None) -> tuple[list[str], str, Array]:
     grid, indices = part.grid, {d: part.selection.indices[d] for d in part.grid.dims}
     models = part.labels("model")
     chosen = model or (PREFERRED if PREFERRED in models else models[0])
-    if chosen not in models:
-        known = f"models: {', '.join(models)}"
-        raise QueryError(f"the results have no model '{chosen}'{nearest(chosen, models)} ({known})")
+    check_known(chosen, models, f"the results have no model '{chosen}'", "models:")
     if "model" in indices:
         indices["model"] = indices["model"][[models.index(chosen)]]
     core, memory = _clock(part, "core") or "core", _clock(part, "memory")

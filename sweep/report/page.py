@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.disk_cache import cache_directory, keep, kept
+from sweep.disk_cache import keep, kept
 from sweep.errors import QueryError, SweepError
 from sweep.fronts import spread
 from sweep.importers.files import check_free, write_whole
@@ -45,6 +45,7 @@ LARGEST = 2_000_000
 """Bytes of a report at most."""
 ROWS = {"best": 500, "fronts": 1000, "sample": 1000}
 """Rows of each kind at most; fewer where the file would be too large."""
+LIBRARY = b"sweep report library 2\n"
 LINES = 60
 """Rows of a table that the page shows; its CSV file has the others."""
 MAPS, MAP_BYTES = 16, 400_000
@@ -204,15 +205,13 @@ def library() -> str:
             "a report needs vl-convert-python, which is not installed:"
             " pip install 'kernel-sweep[report]'"
         ) from None
-    cache, header = cache_directory(), b"sweep report library 2\n"
     name = hashlib.sha256(bundler.__version__.encode()).hexdigest()
-    if cache is not None and (content := kept(cache / "report", name, header)) is not None:
+    if (content := kept("report", name, LIBRARY)) is not None:
         return content.decode()
     text: str = bundler.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace(
         "</script", "<\\/script"
     )
-    if cache is not None:
-        keep(cache / "report", name, header, text.encode())
+    keep("report", name, LIBRARY, text.encode())
     return text
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
-from sweep.evaluation.problems import Array, Problems, Progress
+from sweep.errors import QueryError, check_known
+from sweep.evaluation.problems import Array, Problems, Progress, selected_values
 from sweep.query import Answer
 from sweep.runs.record import Source, space_of
 from sweep.space import Space
@@ -130,12 +130,9 @@ def groups_of(
     kernels = chosen("kernel", [one.kernel.key for one in space.kernels])
     sizes_of = {one.kernel.key: one.kernel.sizes for one in space.kernels}
     for name in by:
-        if name not in PLACES and all(name not in sizes_of.get(key, ()) for key in kernels):
+        if name not in PLACES:
             known = dict.fromkeys(size for key in kernels for size in sizes_of.get(key, ()))
-            raise QueryError(
-                f"--by {name}: problems differ in sizes only{nearest(name, known)}"
-                f" ({', '.join(known)})"
-            )
+            check_known(name, known, f"--by {name}: problems differ in sizes only", "sizes:")
     for kernel in kernels:
         values = _sizes(space, kernel, by, select)
         lines = list(itertools.product(*values.values()))
@@ -157,16 +154,8 @@ def _sizes(
         values = next((list(d.values) for d in own.grid.dimensions if d.name == name), [default])
         if (name not in by) if by else (len(values) < 2):
             continue
-        wanted = select.get(name)
-        if isinstance(wanted, tuple):
-            low, high = (end if end is not None else edge for end, edge in
-                         zip(wanted, (-np.inf, np.inf), strict=True))  # fmt: skip
-            values = [value for value in values if low <= value <= high]
-        elif wanted is not None:
-            several = wanted if isinstance(wanted, list) else [wanted]
-            values = [value for value in values if value in several]
-        if not values:
-            raise QueryError(f"{name}={wanted}: the plan has none of these values")
+        if select.get(name) is not None:
+            values = list(selected_values(name, values, select[name]))
         found[name] = values
     if not found:  # one problem
         name = next(iter(own.kernel.sizes))

@@ -1,6 +1,6 @@
 """What a sweep covers: plans, axes, grids, and the specs that they name."""
 
-from sweep.space.completing import keys_that_give, missing_parameters, origins, with_derived
+from sweep.space.completing import keys_that_give, origins, what_is_missing, with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
 from sweep.space.space import KernelSpace, Space, resolve
@@ -18,10 +18,10 @@ __all__ = [
     "list_plans",
     "load_plan",
     "keys_that_give",
-    "missing_parameters",
     "origins",
     "parse_plan",
     "resolve",
     "valid_configurations",
+    "what_is_missing",
     "with_derived",
 ]

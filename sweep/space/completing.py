@@ -50,18 +50,22 @@ def _facts_of(device: Device) -> DeviceFacts:
                        stated_facts(measured))  # fmt: skip
 
 
-def missing_parameters(device: Device, model: str) -> tuple[str, ...]:
-    """Return the required parameters of a model that a device lacks."""
-    own = device.model_parameters.get(model, {})
-    return tuple(p.key for p in get_model(model).parameters if p.required and p.key not in own)
-
-
 def keys_that_give(device: Device, parameter: Parameter | None) -> tuple[str, ...]:
     """Return the keys that a device's file lacks for the rule of a model's parameter, if any."""
     if parameter is None or parameter.rule is None:
         return ()
     keys = _key_paths()
     return tuple(keys[path] for path in lacked_by(parameter.rule, _facts_of(device)))
+
+
+def what_is_missing(device: Device, model: str, file: Device) -> list[str]:
+    """Return the required parameters of a model that a device lacks, with what its file lacks."""
+    own, found = device.model_parameters.get(model, {}), []
+    for parameter in get_model(model).parameters:
+        if parameter.required and parameter.key not in own:
+            keys = keys_that_give(file, parameter)
+            found.append(parameter.key + (f" (give {' and '.join(keys)})" if keys else ""))
+    return found
 
 
 def _key_paths() -> dict[str, str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import PlanError, nearest
+from sweep.errors import PlanError, check_known, nearest
 from sweep.expressions import Expression, ExpressionError, check_total
 from sweep.fields import VARIANTS
 from sweep.models import model_names
@@ -238,8 +238,7 @@ def parse_plan(
         A key is unknown, missing or wrong.
     """
     for key in data:
-        if key not in KEYS:
-            raise PlanError(f"{origin}: {key}: unknown key{nearest(key, KEYS)}")
+        check_known(key, KEYS, f"{origin}: {key}: unknown key", error=PlanError)
     if data.get("schema") != 1:
         raise PlanError(f"{origin}: schema = {data.get('schema')!r}: this version reads schema = 1")
     for key in ("kernels", "devices"):
@@ -261,12 +260,8 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
     path = Path(name_or_path)
     if not path.is_file():
         shipped = files("sweep") / "plans" / f"{name_or_path}.toml"
-        if "/" in str(name_or_path) or not shipped.is_file():
-            known = list_plans()
-            raise PlanError(
-                f"{name_or_path}: no such plan, neither a file nor a shipped one"
-                f"{nearest(str(name_or_path), known)} (shipped: {', '.join(known)})"
-            )
+        what = f"{name_or_path}: no such plan, neither a file nor a shipped one"
+        check_known(str(name_or_path), list_plans(), what, "shipped:", PlanError)
         path = Path(str(shipped))
     if path.stat().st_size > MAX_BYTES:
         raise PlanError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a plan")

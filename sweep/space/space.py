@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sweep.errors import PlanError, SpecError, nearest
+from sweep.errors import PlanError, SpecError, check_known, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.models import get_model, model_names
@@ -237,11 +237,8 @@ def _check_model(plan: Plan, name: str, devices: tuple[Device, ...]) -> None:
     for device in devices:
         check_model_parameters(device, name, model.parameters)
         for other in device.model_parameters:
-            if other not in model_names():
-                raise PlanError(
-                    f"device '{device.key}': [model.{other}]: unknown model"
-                    f"{nearest(other, model_names())}"
-                )
+            what = f"device '{device.key}': [model.{other}]: unknown model"
+            check_known(other, model_names(), what, error=PlanError)
 
 
 def _own_names(kernel: Kernel) -> tuple[str, ...]:
@@ -258,17 +255,14 @@ def _check_axes(plan: Plan, kernels: tuple[Kernel, ...]) -> None:
     tables = [("axes", plan.axes, [name for names in own.values() for name in names],
                "no kernel of the plan has this parameter or size")]  # fmt: skip
     for key, axes in plan.kernel_axes.items():
-        if key not in own:
-            raise PlanError(
-                f"{plan.origin}: kernel.{key}: the plan has no such kernel{nearest(key, own)}"
-            )
+        what = f"{plan.origin}: kernel.{key}: the plan has no such kernel"
+        check_known(key, own, what, error=PlanError)
         what = "the kernel has no such parameter or size"
         tables.append((f"kernel.{key}", axes, list(own[key]), what))
     for where, axes, names, what in tables:
         known = [*CLOCK_AXES, *dict.fromkeys(names)]
         for name in axes:
-            if name not in known:
-                raise PlanError(f"{plan.origin}: {where}.{name}: {what}{nearest(name, known)}")
+            check_known(name, known, f"{plan.origin}: {where}.{name}: {what}", error=PlanError)
 
 
 def _kernel_space(plan: Plan, kernel: Kernel, devices: tuple[Device, ...]) -> KernelSpace:

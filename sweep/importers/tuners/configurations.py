@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sweep.errors import QueryError, SpecError, nearest
+from sweep.errors import QueryError, SpecError, check_known
 from sweep.specs import load_device
 
 MOE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M", "num_warps", "num_stages")
@@ -179,11 +179,7 @@ def _tiles(rows: Rows, form: str) -> Iterator[tuple[Mapping[str, Any], dict[str,
 
 def _renamed(config: Mapping[str, Any], names: Mapping[str, str], form: str) -> dict[str, Any]:
     for name in names:
-        if name not in config:
-            raise QueryError(
-                f"--rename {name}: the list has none{nearest(name, config)}"
-                f" (--format {form} has {', '.join(config)})"
-            )
+        check_known(name, config, f"--rename {name}: the list has none", f"--format {form} has")
     return {names.get(name, name): value for name, value in config.items()}
 
 
