@@ -30,10 +30,13 @@ from sweep.specs.formats import INSTRUCTION_CLASSES
 
 PREFIX = "gfx"
 TARGETS = (
-    "gfx900", "gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030", "gfx1031", "gfx1032", "gfx1100",
-    "gfx1101", "gfx1102",
+    "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1031", "gfx1032",
+    "gfx1100", "gfx1101", "gfx1102",
 )  # fmt: skip
-"""The targets that are known here, GCN 5 to RDNA 3."""
+"""The targets that are known here, GCN 5 to CDNA 3 and RDNA 3."""
+
+FROM_CDNA_2 = ("gfx90a", "gfx942")
+"""One file of registers, places of work-items packed into one, fast integer multiplications."""
 
 SECONDS = 600
 AMID = (3, 3, 0)
@@ -198,7 +201,7 @@ def findings(
         "shared_bytes": facts["group_segment_fixed_size"],
         "code_bytes": facts.get("codeLenInByte", 0),
     }
-    if kernel.target == "gfx90a":  # one file holds both kinds of registers
+    if kernel.target in FROM_CDNA_2:  # one file holds both kinds of registers
         found["registers"] = facts.get("TotalNumVgprs", found["registers"])
     if count:
         if block is None:
@@ -227,7 +230,7 @@ def executions(
     lanes, n_threads = kernel.lanes, block[0] * block[1] * block[2]
     n_waves = -(-n_threads // lanes)
     chosen = sorted({i * n_waves // MOST_WAVES for i in range(MOST_WAVES)})
-    packed = kernel.target == "gfx90a" or kernel.target.startswith("gfx11")
+    packed = kernel.target in FROM_CDNA_2 or kernel.target.startswith("gfx11")
     total, waits = np.zeros(len(kernel.code.lines)), 0
     for number in chosen:
         thread = np.arange(number * lanes, (number + 1) * lanes)
@@ -263,8 +266,8 @@ def counted(kernel: Kernel, executed: np.ndarray, *, all_classes: bool) -> dict[
 def class_of(line: Sequence[Instruction], target: str) -> str | None:
     """Return the class of an instruction; None for accesses and what takes no issue of its own.
 
-    A pair of RDNA 3 counts once. Integer multiplications are as slow as special functions, but on
-    CDNA 2 (LLVM, SISchedule.td: WriteIntMul).
+    A pair of RDNA 3 counts once. Integer multiplications are as slow as special functions, but
+    from CDNA 2 on (LLVM, SISchedule.td: WriteIntMul).
     """
     name = line[0].name
     if name.startswith("s_"):
@@ -274,7 +277,7 @@ def class_of(line: Sequence[Instruction], target: str) -> str | None:
     names = [one.name for one in line]
     if any("_f64" in n for n in names):
         return "fp64"
-    if _SPECIAL.match(name) and not (target == "gfx90a" and "_mul_" in name + "_"):
+    if _SPECIAL.match(name) and not (target in FROM_CDNA_2 and "_mul_" in name + "_"):
         return "special"
     if name.startswith("v_cvt"):
         return "conversion"

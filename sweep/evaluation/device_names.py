@@ -9,7 +9,12 @@ import numpy as np
 
 from sweep.evaluation.counts import device_array
 from sweep.hardware.derived import DeviceFacts
-from sweep.hardware.occupancy_limits import Limits, l1_bytes_of, local_l1_bytes_of
+from sweep.hardware.occupancy_limits import (
+    Limits,
+    cluster_blocks_of,
+    l1_bytes_of,
+    local_l1_bytes_of,
+)
 from sweep.hardware.paths import memory_side_bandwidth, memory_side_latency
 from sweep.models.workload import Array
 from sweep.specs import Device
@@ -37,6 +42,7 @@ def device_names(
     """
     l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
     local = [local_l1_bytes_of(d.compute_capability) for d in devices]
+    cluster = [cluster_blocks_of(d.compute_capability) for d in devices]
     major_minor = [float(d.compute_capability or 0) for d in devices]
     chip = {
         name: device_values(devices, f"chip.{name}", ndim)
@@ -48,6 +54,7 @@ def device_names(
         "local_l1_bytes": device_array(local, ndim),
         "l2_bytes": np.nan_to_num(device_values(devices, "chip.l2", ndim)),
         "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
+        "max_blocks_per_cluster": device_array(cluster, ndim),
         "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
         "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
         "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),

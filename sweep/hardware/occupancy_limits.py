@@ -114,6 +114,18 @@ def local_l1_bytes_of(compute_capability: str) -> float:
     return 0.0 if major in (1, 5) else l1_bytes_of(compute_capability)
 
 
+def cluster_blocks_of(compute_capability: str) -> float:
+    """Return the most blocks of a cluster; 1 where there are no clusters.
+
+    Clusters began with 9.0. Eight blocks are portable; 9.0 and 10.x take 16 of a kernel that asks
+    for it (Hopper Tuning Guide, 1.4.1.3; Blackwell Tuning Guide, thread block clusters).
+    """
+    major = int(compute_capability.split(".")[0] or 0)
+    if major in (9, 10):
+        return 16.0
+    return 8.0 if major > 10 else 1.0
+
+
 OwnLimits = Mapping[str, float]
 """The limits of a device without compute capability: the fields of :class:`Limits` by name.
 

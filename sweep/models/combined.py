@@ -339,10 +339,10 @@ def beside_copies(round_cycles, copied, turn, buffers):
     return max(round_cycles, max(copied, turn / buffers))
 
 
-def of_blocks(blocks, share, warps, own, one, first, second, third, load_store, l2, dram, buffers):
-    """Return (14) of resident blocks: each is a customer of (8), because its warps go in step."""
-    T = round_cycles(blocks, 1.0, own, warps * first, warps * second, warps * third,
-                     warps * load_store, 0.0, 0.0)  # fmt: skip
+def of_blocks(blocks, share, warps, own, one, busiest, l2, dram, buffers):
+    """Return (14): blocks, in step, are customers of one station; its bound (8c) solves (8)."""
+    work, others = warps * busiest, blocks - 1.0
+    T = bound(own, others * work, others * work * work)
     return beside_copies(T, blocks * warps * share * memory(l2, dram), one, buffers)
 
 
@@ -398,8 +398,7 @@ def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
     cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, buffers,
-    issue_cycles,
-    fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified, one_pipe,
+    issue_cycles, fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified, one_pipe,
     load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency,
     launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth, dram_latency,
     core_clock, corrected,
@@ -454,8 +453,8 @@ def body(
                 T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
                 T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
                 if e > 0.0:
-                    T = of_blocks(active_blocks, 1.0, W, own, one, p, q, r, s, c, h, e)
-                    T_c = of_blocks(least, fewer, W, own, one, p, q, r, s, c, h, e)
+                    T = of_blocks(active_blocks, 1.0, W, own, one, max(p, s), c, h, e)
+                    T_c = of_blocks(least, fewer, W, own, one, max(p, s), c, h, e)
                 serial, serial_tail = serial + T, serial_tail + T_c
                 i = f = n = u = x = s = c = h = one = own = e = 0.0
 
@@ -466,8 +465,8 @@ def body(
         T = round_cycles(N, schedulers, all_one, all_a, q, r, s, c, h)
         T_c = round_cycles(N_tail, schedulers, all_one, all_a, q, r, s, c, h)
         if all_e > 0.0:
-            T = of_blocks(active_blocks, 1.0, W, all_own, all_one, all_a, q, r, s, c, h, all_e)
-            T_c = of_blocks(least, fewer, W, all_own, all_one, all_a, q, r, s, c, h, all_e)
+            T = of_blocks(active_blocks, 1.0, W, all_own, all_one, max(all_a, s), c, h, all_e)
+            T_c = of_blocks(least, fewer, W, all_own, all_one, max(all_a, s), c, h, all_e)
         if len(instructions) > 1:
             T = with_barriers(T, serial, active_blocks)
             T_c = with_barriers(T_c, serial_tail, least)

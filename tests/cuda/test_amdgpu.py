@@ -122,7 +122,7 @@ def test_classes(text, target, expected):
 
 
 @needs_clang
-@pytest.mark.parametrize("target", ["gfx90a", "gfx1032", "gfx1100"])
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1032", "gfx1100"])
 def test_clang__instructions_of_a_convolution(target):
     macros = {"block_size_x": 32, "block_size_y": 4, "tile_size_x": 2, "tile_size_y": 2,
               "filter_width": 5, "filter_height": 5, "use_shmem": 1, "read_only": 0}  # fmt: skip

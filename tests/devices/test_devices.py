@@ -36,6 +36,8 @@ techpowerup.com hardwareluxx.de fudzilla.com anandtech.com technic3d.com tweakto
 fanaticosdelhardware.com computerbase.de chipsandcheese.com"""
 BOARD_SPECIFICATIONS = "manualmachine.com"
 """Keeps NVIDIA's board specifications of the K20 and K40."""
+PRODUCT = r"([\d.]+) (?:TFLOP/s|TOPS)[^;]*? over 2 x (\d+)(?: SMs)? x (\d+) MHz"
+"""A rate, the multiprocessors and the clock that it is printed of."""
 ENGINEERS = "spatters.ca"
 """Works out a GPU's rate of matrix units beside a product of their own that reaches it."""
 
@@ -76,6 +78,23 @@ def test_any_device(path):
     assert values["chip.memory_bandwidth"] == pytest.approx(expected, rel=2e-4)  # four digits
     rate = 2 * values["chip.sm_count"] * values["chip.lanes_per_sm"]
     assert 3e11 < rate * values["clocks.core_nominal"] < 2e14
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_matrix_rates__are_what_a_text_prints_over_its_multiprocessors_and_clock(path):
+    device = specs.load_device(path.stem)
+    rates = {name: rate for name, rate in device.values.items() if name.startswith("matrix.")}
+    for name, rate in rates.items():
+        source = device.sources[name]
+        assert source.kind != "assumed", name
+        printed = re.search(PRODUCT, source.reference)
+        if printed:
+            tera, n_sm, mhz = (float(number) for number in printed.groups())
+            found = tera * 1e12 / (2 * n_sm * mhz * 1e6)
+            part = 2 if "half of it over" in source.reference else 1
+            if "power of two above" in source.reference:
+                found = 2 ** np.ceil(np.log2(found))
+            assert found / part == pytest.approx(rate, rel=0.02), name
 
 
 @pytest.mark.parametrize("key", TESLA)

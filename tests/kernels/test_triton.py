@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sweep
 from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.space import Plan, resolve
@@ -87,28 +88,34 @@ def test_a_type_that_the_device_lacks_has_a_status():
     plan = Plan(["triton_matmul"], ["a100_80gb", "h100_sxm"], ["combined"],
                 axes={"bits": [8.0], "BLOCK_M": [64.0], "BLOCK_N": [64.0], "num_warps": [4.0]},
                 outputs=("execution_time", "status"))  # fmt: skip
-    import sweep
-
     found = sweep.evaluate(plan)["triton_matmul"].dataset.load()
     status = found.status.sel(device="a100_80gb").values
     assert set(np.unique(status)) <= {STATUS["missing_parameters"], STATUS["shared_memory"]}
     assert np.isfinite(found.execution_time.sel(device="h100_sxm")).any()
 
 
+def test_clusters_are_those_of_the_device():
+    sizes = [1.0, 2.0, 8.0, 16.0, 32.0]
+    plan = Plan(["triton_matmul"], ["a100_80gb", "h100_sxm", "b200", "rtx_5090"], ["combined"],
+                axes={"cluster": sizes, "m": [8192.0], "BLOCK_M": [64.0], "BLOCK_N": [64.0],
+                      "BLOCK_K": [32.0], "GROUP_M": [1.0], "num_warps": [4.0], "num_stages": [3.0]},
+                outputs=("status",))  # fmt: skip
+    found = sweep.evaluate(plan)["triton_matmul"].dataset.load().status
+    for device, most in (("a100_80gb", 1), ("h100_sxm", 16), ("b200", 16), ("rtx_5090", 1)):
+        valid = found.sel(device=device).values.ravel() == STATUS["valid"]
+        assert valid.tolist() == [size <= most for size in sizes], device
+
+
 @pytest.mark.parametrize("m", [1, 127, 129, 4096])
 def test_shapes_that_are_no_multiple_of_the_tile(m):
     plan = Plan(["triton_matmul"], ["a100_80gb"], ["combined"],
                 axes={"m": [float(m)], "n": [1000.0], "k": [70.0]})  # fmt: skip
-    import sweep
-
     time = sweep.evaluate(plan)["triton_matmul"].dataset.execution_time.load()
     assert 2.5e-6 < float(time.min()) < 1e-3
 
 
 def test_a_time_is_the_same_beside_loads_that_are_waited_for():
     """With one stage there are no copies; other configurations of its box are not changed by it."""
-    import sweep
-
     axes = {"num_stages": [1, 2, 3], "BLOCK_M": [64], "BLOCK_N": [64, 128], "num_warps": [4]}
 
     def times(stages):

@@ -73,8 +73,6 @@ def test_cb7__copies_beside_work():
         return run(copies, last, **(one | changes))["cycles"]
 
     wait, work, copy = 24.0, 8 * 64.0, 8 * 40.0
-    queued = 8 * (64 * 8 / 8)
-    assert queued == work
     first = run(last, **one)["cycles"]  # what follows the barrier
     # One buffer is filled and worked on in turn; two hide the copy behind the work.
     assert cycles(1.0) == pytest.approx(work + wait + 600 + copy + first, rel=1e-3)
@@ -89,6 +87,17 @@ def test_cb7__copies_beside_work():
     # Of a last round that is not full, DRAM and L2 serve the blocks that are left.
     half = cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=102.0)
     assert half < cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=136.0) * 0.8
+
+
+@pytest.mark.parametrize("wavefronts", [0.0, 16.0, 32.0, 64.0])
+def test_cb7__resident_blocks_take_no_longer_than_one_after_the_other(wavefronts):
+    stage = {"matrix": 64.0, "buffers": 8.0, "wavefronts": wavefronts, "barriers": 2.0,
+             "accesses": 1.0, "instructions": 2.0, "fp32": 0.0, "chain": 0.0}  # fmt: skip
+    times = [run(stage, active_blocks=n, blocks=68 * n)["cycles"] for n in (1.0, 2.0, 4.0, 8.0)]
+    busiest = 8 * max(64.0, 2 * wavefronts)
+    for n, time in zip((1, 2, 4, 8), times, strict=True):
+        assert n * busiest <= time <= n * times[0]
+    assert times[-1] < 8 * busiest * 1.02  # many blocks hide the barriers of each other
 
 
 def test_load_store__addresses_or_data():
