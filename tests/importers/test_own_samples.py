@@ -14,7 +14,7 @@ from sweep.hardware.clocks import core_voltage_at
 from sweep.microbenchmarks.procedures import as_json
 from sweep.microbenchmarks.running import measured
 from sweep.models import model_names
-from sweep.space import missing_parameters, with_derived
+from sweep.space import what_is_missing, with_derived
 from sweep.specs import load_device
 
 
@@ -35,7 +35,7 @@ def test_device_file__runs_all_models_on_what_was_measured(folder, capsys):
     assert "20 measured values, 20 by sweep" in capsys.readouterr().out
     device = load_device("mine.toml")
     complete = with_derived(device, model_names())
-    assert not [key for name in model_names() for key in missing_parameters(complete, name)]
+    assert not [key for name in model_names() for key in what_is_missing(complete, name, complete)]
     for key in ("model.hong_kim.mem_ld_cycles", "model.luo_suda.a", "model.lemeire.latencies",
                 "model.wang_chu.dm_del_table", "model.zhang_owens.shared_bandwidth"):  # fmt: skip
         assert device.sources[key].kind == "microbenchmark", key

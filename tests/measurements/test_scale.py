@@ -15,7 +15,7 @@ import sweep
 from sweep.cli import main
 from sweep.compiler.passes import get_pass
 from sweep.errors import QueryError, SpecError
-from sweep.evaluation import chunk
+from sweep.evaluation import chunk, limits
 from sweep.measurements.effective_clocks import effective, searched
 from sweep.measurements.scaling import OUTPUTS
 from sweep.specs import parse_kernel
@@ -182,6 +182,7 @@ COUNTERS = {
 
 def test_passes__are_compiled_once_for_kernels_of_any_counters(tmp_path, monkeypatch):
     wanted = set()
+    monkeypatch.setattr(limits, "UNCOMPILED", 0)
     monkeypatch.setattr(chunk, "get_pass", lambda which: wanted.add(which) or get_pass(which))
     head = (
         '"ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"\n'

@@ -16,11 +16,13 @@ from sweep.specs import load_device, load_kernel
 from sweep.uncertainty.evaluating import Sampled, grouped
 
 TIMES = "execution_time"
+FEW = {"xgemm": {"MWG": [64, 128], "NWG": [64], "KWG": [16, 32], "VWM": [1, 4]}}
+"""Values of some parameters: what numbers do to a time, any part of the space shows."""
 
 
 def sampled_of(kernel, device, model, n=3, **keys):
     """Return the best few configurations of a plan and their rows."""
-    space = resolve(Plan((kernel,), (device,), (model,), precision="float64", **keys))
+    space = resolve(Plan((kernel,), (device,), (model,), **{"precision": "float64"} | keys))
     return Sampled.of(space, list(top(Planned(space), n)))
 
 
@@ -49,9 +51,9 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "device", "model", "path", "factor"), CASES)
 def test_device__numbers_are_as_if_its_file_had_them(kernel, device, model, path, factor):
-    keys = {"variant": "revised", "core_clock_ratio": [0.8, 1.0]}
-    axes = {"axes": {"core_clock_ratio": keys.pop("core_clock_ratio")}}
-    sampled = sampled_of(kernel, device, model, **keys, **axes)
+    keys = {"variant": "revised", "precision": "float64",
+            "axes": {"core_clock_ratio": [0.8, 1.0], **FEW.get(kernel, {})}}  # fmt: skip
+    sampled = sampled_of(kernel, device, model, **keys)
     (number,) = (one for one in sampled.parameters if one.name == path)
     own = sampled.only([number])
     place = 0.5 + (factor - 1.0) / number.share / 2.0
@@ -60,8 +62,7 @@ def test_device__numbers_are_as_if_its_file_had_them(kernel, device, model, path
         "devices": {device: with_number(load_device(device).text, path, factor)},
         "kernels": {kernel: load_kernel(kernel).text},
     }
-    space = resolve(Plan((kernel,), (device,), (model,), precision="float64", **keys, **axes),
-                    texts)  # fmt: skip
+    space = resolve(Plan((kernel,), (device,), (model,), **keys), texts)
     for row, time in zip(sampled.rows, found, strict=True):
         (same,) = top(Planned(space), 1, select=row.configuration)
         assert time == pytest.approx(same[TIMES], rel=1e-12)
@@ -105,7 +106,8 @@ def saxpy():
 @pytest.mark.parametrize("device", ["rtx_2080_ti", "radeon_pro_w7800", "gtx_980_paper"])
 @pytest.mark.parametrize("model", model_names())
 def test_many_samples_are_evaluated_as_each_alone(model, device):
-    kernel, axes = ("xgemm", {"k": [512, 4096]}) if device != "gtx_980_paper" else ("transpose", {})
+    kernel = "xgemm" if device != "gtx_980_paper" else "transpose"
+    axes = {"k": [512, 4096]} | FEW["xgemm"] if kernel == "xgemm" else {}
     sampled = sampled_of(kernel, device, model, 2, variant="revised", axes=axes)
     points = np.random.default_rng(1).random((12, len(sampled.parameters)))
     together = sampled.times(points)
@@ -135,7 +137,8 @@ def test_rows_are_grouped_by_kernel_device_and_model():
 @pytest.mark.parametrize("kernel", ["convolution", "cyclic_reduction", "spmv_ell", "xgemm"])
 def test_whole_numbers_of_a_kernel_are_not_varied(kernel):
     """Registers and flags that a derived name gives: the least change would be a step."""
-    sampled = sampled_of(kernel, "radeon_pro_w7800", "combined", variant="revised")
+    keys = {"variant": "revised", "axes": FEW.get(kernel, {})}
+    sampled = sampled_of(kernel, "radeon_pro_w7800", "combined", **keys)
     numbers = len(sampled.parameters)
     points = np.full((numbers + 1, numbers), 0.5)
     points[1:] += 1e-8 * np.eye(numbers)
