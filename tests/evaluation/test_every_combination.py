@@ -11,7 +11,7 @@ from sweep.evaluation.chunk import evaluate_box
 from sweep.explanation.explaining import applicability
 from sweep.fields import STATUS
 from sweep.models import get_model, model_names
-from sweep.space import missing_parameters, resolve, with_derived
+from sweep.space import resolve, what_is_missing, with_derived
 from sweep.specs import list_devices, list_kernels, load_device
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,8 @@ def test_a_time_or_a_reason(everything):
     model, devices, found = everything
     runs = 0
     for i, name in enumerate(devices):
-        missing = missing_parameters(with_derived(load_device(name), model_names()), model)
+        device = with_derived(load_device(name), model_names())
+        missing = what_is_missing(device, model, device)
         for kernel, results in found.items():
             timed = (results["status"][0, i] == STATUS["valid"]).any()
             # What `sweep list models --device NAME`, with `--kernel KERNEL`, prints.

@@ -15,7 +15,7 @@ from typing import Any
 import sweep
 from sweep import plot
 from sweep.fields import COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS, VARIANTS
-from sweep.space import missing_parameters
+from sweep.space import what_is_missing
 from sweep.specs import list_devices, load_device
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +124,7 @@ def models() -> str:
             f"{code} {case.removeprefix(f'{name}_')}" for case, code in model.regimes.items()
         )
         needed = ", ".join(f"`{p.key}`" for p in model.parameters if p.required)
-        having = ", ".join(f"`{d.key}`" for d in devices if not missing_parameters(d, name))
+        having = ", ".join(f"`{d.key}`" for d in devices if not what_is_missing(d, name, d))
         rows.append(row(f"`{name}`", f"{paper}: {model.title}", cases, needed, having))
     head = ("model", "paper", "regimes, with their codes", "required parameters", "on file for")
     return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
