@@ -221,8 +221,8 @@ def occupancy(
         Counts; the ``limiter`` (`sweep.fields.LIMITER`), which is the first of warps, registers,
         shared memory, tensor memory, blocks and grid that attains the minimum; and the ``status``
         (`sweep.fields.STATUS`): ``block_too_large``, ``registers``, ``shared_memory`` or
-        ``tensor_memory`` if not even one block fits, in this order, and ``no_active_block`` if there is nothing to launch (no
-        threads, no blocks, a negative or undefined number).
+        ``tensor_memory`` if not even one block fits, in this order, and ``no_active_block`` if
+        there is nothing to launch (no threads, no blocks, a negative or undefined number).
     """
     block = block_limits(
         threads_per_block, registers_per_thread, shared_memory_per_block, limits,

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep.evaluation.launch import build_launch
+from sweep.evaluation.launch import build_launch, build_workload
 from sweep.fields import STATUS
+from sweep.models import get_model
 from sweep.space import Plan, resolve
 
 PATH = Path(__file__).parents[1] / "data" / "triton" / "matmul_targets.csv"
@@ -31,7 +32,7 @@ NAMES = ("products", "copies", "loads_a", "loads_b", "is_group", "is_tensor", "w
 
 @cache
 def table(target):
-    """Return the compiled rows and what the kernel file says of each; 8 bits in their one layout."""
+    """Return the compiled rows, 8 bits in one layout, and what the kernel file says of each."""
     rows = []
     for row in csv.DictReader(PATH.read_text("utf-8").splitlines()):
         bits, is_integer = KINDS[row.pop("kind")]
@@ -113,7 +114,7 @@ def test_tensor_memory__limits_the_blocks_of_b200():
     plan = Plan(["triton_matmul"], ["b200"], ["combined"],
                 axes={"BLOCK_M": [128.0], "BLOCK_N": [64.0, 256.0], "BLOCK_K": [16.0],
                       "num_warps": [4.0], "num_stages": [2.0], "GROUP_M": [8.0]},
-                outputs=("execution_time", "active_blocks_per_sm", "occupancy_limiter"))  # fmt: skip
+                outputs=("active_blocks_per_sm", "occupancy_limiter"))  # fmt: skip
     found = sweep.evaluate(plan)["triton_matmul"].dataset.load()
     assert found.active_blocks_per_sm.values.ravel().max() >= 3
     at = found.isel({d: -1 for d in found.dims})
@@ -127,3 +128,40 @@ def test_a_type_that_the_device_lacks_has_a_status(device, bits):
                 outputs=("execution_time", "status"))  # fmt: skip
     status = sweep.evaluate(plan)["triton_matmul"].dataset.load().status.values
     assert STATUS["missing_parameters"] in status and STATUS["valid"] not in status
+
+
+def test_rdna_multiplies_on_the_lanes_that_it_computes_with():
+    """Its instructions of a step take the time of both; CDNA's have units of their own."""
+    model, beyond = get_model("combined"), {}
+    for device in ("radeon_pro_w7800", "mi300x"):
+        plan = Plan(["triton_matmul"], [device], ["combined"],
+                    axes={"BLOCK_M": [128.0], "BLOCK_N": [128.0], "BLOCK_K": [64.0],
+                          "num_warps": [4.0], "num_stages": [2.0], "GROUP_M": [8.0]})  # fmt: skip
+        (space,) = resolve(plan).kernels
+        work = build_workload(build_launch(space), model, {})
+        rate = space.devices[0].values["matrix.fp16_multiply_adds"]
+        steps = model.prepare(work, "corrected")["matrix"][1]
+        beyond[device] = float(np.ravel(steps)[0]) / (128 * 128 * 4096 / 4 / rate)
+    assert beyond["mi300x"] == pytest.approx(1.0)
+    assert 1.05 < beyond["radeon_pro_w7800"] < 1.5
+
+
+@pytest.mark.parametrize("device", ["mi300x", "b200", "radeon_pro_w7800"])
+def test_experts__cost_what_the_same_product_costs(device):
+    """With one expert, whose tokens fill all tiles, the fused product is the plain one."""
+    tile = {"num_warps": [4.0], "num_stages": [2.0]}
+    rows = {"BLOCK_M": [128.0], "BLOCK_N": [64.0], "BLOCK_K": [64.0], "GROUP_M": [8.0]}
+    plain = Plan(["triton_matmul"], [device], ["combined"],
+                 axes=tile | rows | {"m": [8192.0], "b_by_column": [1.0]})  # fmt: skip
+    long = {name.replace("_", "_SIZE_"): value for name, value in rows.items()}
+    sizes = {"tokens": [8192.0], "experts": [1.0], "topk": [1.0], "n": [4096.0], "k": [4096.0]}
+    fused = Plan(["triton_moe"], [device], ["combined"], axes=tile | long | sizes)
+    times = [float(sweep.evaluate(plan)[plan.kernels[0]].dataset.load().execution_time.max())
+             for plan in (plain, fused)]  # fmt: skip
+    assert times[1] == pytest.approx(times[0], rel=0.02)
+
+
+def test_attention__is_refused_where_its_instructions_were_not_counted():
+    plan = Plan(["triton_flash_attention"], ["mi300x", "b200"], ["combined"], outputs=("status",))
+    status = sweep.evaluate(plan)["triton_flash_attention"].dataset.load().status.values
+    assert STATUS["valid"] not in status and STATUS["constraint"] in status

@@ -19,8 +19,8 @@ KINDS = {"gfx90a": "fp16 " * 8 + "int8", "gfx942": "fp16 " * 7 + "fp8 int8 tf32"
          "sm_120": "fp16 " * 6 + "fp8 tf32 int8"}  # fmt: skip
 BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4}
 GIVEN = ("kind", "a_column", "b_column", "BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies", "shared_loads",
-           "shared_stores", "step")  # fmt: skip
+COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
+           "shared_loads", "shared_stores", "step")  # fmt: skip
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
     "matrix": r"v_(s?mfma|wmma)",
@@ -80,7 +80,9 @@ def compiled(target, given):
     source = ASTSource(kernels.matmul, signature, constants, attributes)
     name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
     options = {key: given[key] for key in ("num_warps", "num_stages")}
-    return compile(source, target=GPUTarget("hip" if is_amd else "cuda", name, lanes), options=options)
+    return compile(
+        source, target=GPUTarget("hip" if is_amd else "cuda", name, lanes), options=options
+    )
 
 
 def count_amd(text):
@@ -120,7 +122,9 @@ def count_nvidia(code, usage):
     for (*_, name, _), head in zip(code, make.loops(code), strict=True):
         if head is not None:
             found.setdefault(head, Counter())[of.get(name, "integer")] += 1
-    kinds = max(found.values(), key=lambda c: c["matrix"] + c["copies"] + c["loads"] + c["ldmatrix"])
+    kinds = max(
+        found.values(), key=lambda c: c["matrix"] + c["copies"] + c["loads"] + c["ldmatrix"]
+    )
     return {"registers": usage["REG"], "stack_bytes": usage["STACK"], "matrix": kinds["matrix"],
             "copies": kinds["copies"] + kinds["loads"], "shared_loads": kinds["ldmatrix"],
             "step": kinds.total()}  # fmt: skip
