@@ -208,7 +208,8 @@ def jobs_of(
         The signature does not fit the kernel.
     """
     if not re.fullmatch(r"sm_[0-9]{2,3}", target):
-        raise SweepError(f"--target {target}: must be one of NVIDIA's, such as sm_80 or sm_90")
+        amd = "; AMD's machine code is not read" if target.startswith("gfx") else ""
+        raise SweepError(f"--target {target}: must be NVIDIA's, such as sm_80 or sm_90{amd}")
     names = list(kernel.function.arg_names)
     words = _words(text, [n for n in names if n not in configs[0] and n not in kernel.heuristics])
     constexprs = {parameter.name for parameter in kernel.function.params if parameter.is_constexpr}

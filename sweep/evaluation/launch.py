@@ -100,14 +100,16 @@ def build_launch(
     blocks = number("launch.blocks", np.nan)
     registers = number("resources.registers_per_thread", 0.0)
     shared_bytes = number("resources.shared_memory_bytes", 0.0)
+    columns_of_tensors = number("resources.tensor_memory_columns", 0.0)
     values.update(threads_per_block=threads, blocks=blocks, registers_per_thread=registers,
-                  shared_memory_bytes=shared_bytes)  # fmt: skip
+                  shared_memory_bytes=shared_bytes,
+                  tensor_memory_columns=columns_of_tensors)  # fmt: skip
     held = steps(with_memory_side_cache, devices, ndim, values["l2_bytes"])
     evaluate.go_beyond(held, kernel.derived)
     n_sm, warp = values["sm_count"], values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
     l2_hits = evaluate.l2_hits(kernel.expressions.get("cache.l2_hit_rate"))
-    per_block = steps(block_limits, threads, registers, shared_bytes, limits)
+    per_block = steps(block_limits, threads, registers, shared_bytes, limits, columns_of_tensors)
     launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
     reused = reuse_of(kernel, evaluate, steps(blocks_at_once, per_block.fitting, n_sm))
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)

@@ -249,6 +249,7 @@ def launch_texts(case: Case) -> dict[str, str]:
     numbers = vars(limits) | found.counts() | {
         "threads": work.threads_per_block, "blocks": work.blocks, "n_sm": work.n_sm,
         "registers": per_thread, "shared": values["shared_memory_bytes"],
+        "columns": values["tensor_memory_columns"],
         "allocated_registers": of_block if is_per_block else of_warp,
         "registers_of_block": of_block if is_per_block else of_warp * warps,
     }  # fmt: skip
@@ -271,6 +272,7 @@ def _launch(case: Case) -> Section:
     lines = (
         Line(name, scalar(values[key]), "1", formula=template.format_map(texts))
         for name, (key, template) in TEXTS["occupancy"].items()
+        if key != "limit_by_tensor_memory" or texts["columns"] != "0"
     )
     return Section(f"Occupancy by the rules of {case.device.generation}", tuple(lines))
 

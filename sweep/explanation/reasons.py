@@ -150,7 +150,10 @@ def _domain(case: Case) -> Iterator[str]:
 _REASONS: dict[str, Callable[[Case], Iterator[str]]] = {
     "constraint": _constraint,
     "kernel_expression": _expression,
-    **dict.fromkeys(("block_too_large", "registers", "shared_memory", "no_active_block"), _launch),
+    **dict.fromkeys(
+        ("block_too_large", "registers", "shared_memory", "tensor_memory", "no_active_block"),
+        _launch,
+    ),
     "clock_out_of_range": _clock,
     "missing_parameters": _missing,
     "model_domain": _domain,

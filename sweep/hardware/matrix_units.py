@@ -26,9 +26,20 @@ MATRIX_CYCLES: Mapping[str, Rule] = {
 
 
 def matrix_latency(device: DeviceFacts) -> float | None:
-    """Latency of a dependent matrix instruction by micro-benchmark, else 32 cycles, as on Ada."""
+    """Latency of a dependent matrix instruction by micro-benchmark, else 32 cycles, as on Ada.
+
+    On AMD's GPUs the next sum follows when a 16 x 16 x 16 product in fp16 is through: the unit of a
+    SIMD is free again then, and takes what it has just added up.
+    """
+    if measured := device.number("microbenchmark.matrix_latency"):
+        return measured
+    rate, simds = (
+        device.number(path) for path in ("matrix.fp16_multiply_adds", "chip.schedulers_per_sm")
+    )
+    if device.vendor == "AMD" and rate and simds:
+        return 16.0**3 * simds / rate
     # Of mma.m16n8k16 in fp16: S. Patters, https://www.spatters.ca/mma-matmul
-    return device.number("microbenchmark.matrix_latency") or 32.0
+    return 32.0
 
 
 def kernel_launch(device: DeviceFacts) -> float | None:

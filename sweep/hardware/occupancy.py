@@ -38,6 +38,9 @@ Array = NDArray[Any]
 # calculator spreadsheet (version 5.1, sheet "GPU Data") and by cuda_occupancy.h of CUDA 7.
 _FERMI_COARSE = (21, 22, 29, 30, 37, 38, 45, 46)
 
+# What ``tcgen05.alloc`` takes at least (PTX ISA).
+_FEWEST_COLUMNS = 32.0
+
 
 @dataclass(frozen=True)
 class BlockLimits:
@@ -52,6 +55,7 @@ class BlockLimits:
     limit_by_warps: Array
     limit_by_registers: Array
     limit_by_shared_memory: Array
+    limit_by_tensor_memory: Array
     launchable: Array
     fitting: Array
     status: Array
@@ -93,6 +97,7 @@ class Occupancy(BlockLimits):
             (self.limit_by_warps == self.fitting, LIMITER["warps"]),
             (self.limit_by_registers == self.fitting, LIMITER["registers"]),
             (self.limit_by_shared_memory == self.fitting, LIMITER["shared_memory"]),
+            (self.limit_by_tensor_memory == self.fitting, LIMITER["tensor_memory"]),
             otherwise=LIMITER["blocks_per_sm"],
         )
 
@@ -168,6 +173,13 @@ def blocks_by_shared_memory(shared_memory_per_block: Array, limits: Limits) -> A
     return np.where(allocated > limits.smem_per_block_bytes + reserved, 0.0, blocks)
 
 
+def blocks_by_tensor_memory(columns_per_block: Array, limits: Limits) -> Array:
+    """Return the blocks that find columns of tensor memory: powers of two, from 32 on."""
+    wanted = np.where(columns_per_block > 0, np.maximum(columns_per_block, _FEWEST_COLUMNS), 1.0)
+    allocated = np.where(columns_per_block > 0, 2.0 ** np.ceil(np.log2(wanted)), 0.0)
+    return _count(limits.tensor_memory_columns, allocated)
+
+
 def blocks_by_grid(blocks: Array, n_sm: Array) -> Array:
     """Return the most blocks of the grid that any multiprocessor gets (not NVIDIA's: ours)."""
     return np.maximum(np.ceil(blocks / n_sm), 0.0)
@@ -181,6 +193,7 @@ def occupancy(
     *,
     limits: Limits,
     n_sm: ArrayLike,
+    tensor_memory_columns: ArrayLike = 0.0,
 ) -> Occupancy:
     """Return how many blocks and warps a multiprocessor holds at once, and what limits them.
 
@@ -199,17 +212,22 @@ def occupancy(
         the other arguments.
     n_sm : array_like
         Multiprocessors of the device [1].
+    tensor_memory_columns : array_like, optional
+        Columns of tensor memory that a block allocates, of 128 lanes of 4 bytes [1].
 
     Returns
     -------
     Occupancy
         Counts; the ``limiter`` (`sweep.fields.LIMITER`), which is the first of warps, registers,
-        shared memory, blocks and grid that attains the minimum; and the ``status``
-        (`sweep.fields.STATUS`): ``block_too_large``, ``registers`` or ``shared_memory`` if not even
-        one block fits, in this order, and ``no_active_block`` if there is nothing to launch (no
-        threads, no blocks, a negative or undefined number).
+        shared memory, tensor memory, blocks and grid that attains the minimum; and the ``status``
+        (`sweep.fields.STATUS`): ``block_too_large``, ``registers``, ``shared_memory`` or
+        ``tensor_memory`` if not even one block fits, in this order, and ``no_active_block`` if
+        there is nothing to launch (no threads, no blocks, a negative or undefined number).
     """
-    block = block_limits(threads_per_block, registers_per_thread, shared_memory_per_block, limits)
+    block = block_limits(
+        threads_per_block, registers_per_thread, shared_memory_per_block, limits,
+        tensor_memory_columns,
+    )  # fmt: skip
     return grid_occupancy(block, blocks, limits, n_sm)
 
 
@@ -218,24 +236,30 @@ def block_limits(
     registers_per_thread: ArrayLike,
     shared_memory_per_block: ArrayLike,
     limits: Limits,
+    tensor_memory_columns: ArrayLike = 0.0,
 ) -> BlockLimits:
     """Return how many blocks find room on a multiprocessor, however many there are."""
-    given = (threads_per_block, registers_per_thread, shared_memory_per_block)
-    threads, registers, shared_memory = (np.asarray(x, dtype=np.float64) for x in given)
+    given = (
+        threads_per_block, registers_per_thread, shared_memory_per_block, tensor_memory_columns
+    )  # fmt: skip
+    threads, registers, shared_memory, columns = (np.asarray(x, dtype=np.float64) for x in given)
     with np.errstate(invalid="ignore", over="ignore"):
         warps = np.asarray(np.ceil(threads / limits.warp_size))  # the last may be partly empty
         by_blocks = np.asarray(limits.max_blocks_per_sm)
         by_warps = blocks_by_warps(warps, threads, limits)
         by_registers = blocks_by_registers(warps, registers, limits)
         by_shared_memory = blocks_by_shared_memory(shared_memory, limits)
+        by_tensor_memory = blocks_by_tensor_memory(columns, limits)
         fits = (threads > 0) & (registers >= 0) & (shared_memory >= 0)
-        fits &= np.isfinite(threads + registers + shared_memory)
-        fitting = np.minimum(np.minimum(by_warps, by_registers), by_shared_memory)
+        fits &= np.isfinite(threads + registers + shared_memory + columns) & (columns >= 0)
+        of_memory = np.minimum(by_shared_memory, by_tensor_memory)
+        fitting = np.minimum(np.minimum(by_warps, by_registers), of_memory)
         fitting = np.where(fits, np.minimum(fitting, by_blocks), 0.0)
     status = _first(
         (by_warps == 0, STATUS["block_too_large"]),
         (by_registers == 0, STATUS["registers"]),
         (by_shared_memory == 0, STATUS["shared_memory"]),
+        (by_tensor_memory == 0, STATUS["tensor_memory"]),
         otherwise=STATUS["valid"],
     )
     return BlockLimits(
@@ -244,6 +268,7 @@ def block_limits(
         limit_by_warps=by_warps,
         limit_by_registers=by_registers,
         limit_by_shared_memory=by_shared_memory,
+        limit_by_tensor_memory=by_tensor_memory,
         launchable=fits,
         fitting=fitting,
         status=np.where(fits, status, np.uint8(STATUS["no_active_block"])),

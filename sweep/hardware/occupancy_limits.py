@@ -4,6 +4,8 @@ The numbers are in ``occupancy_limits.csv``, one row per compute capability, eac
 A device without compute capability (AMD's) brings its own. Column ``l1_kb`` is what NVIDIA's
 architecture whitepapers and the CUDA C++ Programming Guide (technical specifications, and the
 sections on each compute capability) state of the first-level cache; that of 10.7 is assumed.
+``tensor_memory_columns`` are those of NVIDIA's Tilus (512 columns of 128 lanes, sm_100 and later;
+https://nvidia.github.io/tilus, TMemoryTensor), whose instructions 12.x lacks; of 10.7 assumed.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ class Limits:
         Shared memory, largest carve-out; largest that a block can opt into [byte].
     smem_alloc_unit_bytes, smem_reserved_per_block_bytes : ndarray
         Unit of allocation, and what the system takes of every block from 8.0 on [byte].
+    tensor_memory_columns : ndarray
+        Columns of tensor memory (tcgen05), 0 without any [1].
     max_threads_per_block : ndarray
         Threads [1].
     warp_size : ndarray
@@ -71,6 +75,7 @@ class Limits:
     smem_per_block_bytes: Array
     smem_alloc_unit_bytes: Array
     smem_reserved_per_block_bytes: Array
+    tensor_memory_columns: Array
     max_threads_per_block: Array
     check_granularity: Array
     fermi: Array
@@ -130,7 +135,7 @@ OwnLimits = Mapping[str, float]
 """The limits of a device without compute capability: the fields of :class:`Limits` by name.
 
 Such a device allocates registers per warp. It may leave out the fields that only NVIDIA's older
-chips need: ``reg_per_block_style``, ``check_granularity`` and ``fermi``.
+chips need: ``reg_per_block_style``, ``check_granularity`` and ``fermi``; and tensor memory.
 """
 
 
@@ -172,7 +177,7 @@ def limits_for(
 
 def _limits_of(device: str | OwnLimits) -> Mapping[str, float]:
     if not isinstance(device, str):
-        rest = {"reg_per_block_style": 0.0, "fermi": 0.0}
+        rest = {"reg_per_block_style": 0.0, "fermi": 0.0, "tensor_memory_columns": 0.0}
         return rest | {"check_granularity": device["warp_alloc_granularity"]} | dict(device)
     table = _table()
     if device not in table:

@@ -105,6 +105,9 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     # Where the file gives one number for all instructions, they are taken for single precision.
     fp32 = chain if "computation" in stage.instructions else count["fp32"]
     loads = [access for access in stage.shared_accesses if access.kind == "load"]
+    # RDNA's lanes multiply matrices, too (WMMA); CDNA has units for it that work beside them.
+    on_lanes = work.parameters["one_pipe"] * (work.warp_size == 32) * (count["matrix"] > 0)
+    vector = (fp32 + count["integer"] + count["conversion"] + moves) * on_lanes
     return {
         "instructions": stage.computation_instructions + requests,
         "fp32": fp32,
@@ -115,7 +118,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "chain": chain,
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
-        "matrix": count["matrix"] * _matrix_cycles(work, count["matrix"]),
+        "matrix": count["matrix"] * _matrix_cycles(work, count["matrix"])
+        + vector * work.parameters["integer_cycles"],
         "matrix_chain": (count["matrix"] / work.matrix_parallelism)
         * work.parameters["matrix_latency_cycles"],
         "buffers": stage.buffers,

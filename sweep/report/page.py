@@ -57,6 +57,7 @@ MEANINGS = {
     "block_too_large": "more threads in a block than the device allows",
     "registers": "the registers of one block exceed those of a multiprocessor",
     "shared_memory": "more shared memory in a block than the device allows",
+    "tensor_memory": "more tensor memory in a block than the device has",
     "no_active_block": "not even one block fits on a multiprocessor",
     "clock_out_of_range": "a clock outside the device's range",
     "missing_parameters": "the device file lacks a parameter of the model",

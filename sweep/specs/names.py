@@ -16,7 +16,8 @@ MAX_NAME = 100
 NAME_PATTERN = rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}"
 """Pattern of the names that the author of a kernel file chooses."""
 
-LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes")
+LAUNCH_NAMES = ("threads_per_block", "blocks", "registers_per_thread", "shared_memory_bytes",
+                "tensor_memory_columns")  # fmt: skip
 """Names that a plan's constraints may use in addition to those of the kernel."""
 
 _MEANINGS: dict[str, str] = {

@@ -130,7 +130,7 @@ def test_heuristics__decide_constants(fake):
     ("a=*fp16", CONFIGS[:1], "sm_80", "b has no type or value: give it a type, such as i32:16"),
     (SIGNATURE, [{"BM": 1, "BN": 1, "X": 2, "BK": 1}], "sm_80", "X is no argument of the kernel"),
     (SIGNATURE.replace("*fp32:16", "float*"), CONFIGS[:1], "sm_80", "c=float*: must be a type"),
-    (SIGNATURE, CONFIGS[:1], "gfx90a", "--target gfx90a: must be one of NVIDIA's"),
+    (SIGNATURE, CONFIGS[:1], "gfx90a", "sm_80 or sm_90; AMD's machine code is not"),
 ])  # fmt: skip
 def test_signature__mistakes_are_named(fake, signature, configs, target, message):
     with pytest.raises(sweep.errors.SweepError) as error:

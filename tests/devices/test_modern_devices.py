@@ -252,7 +252,7 @@ def own(text=DEVICE):
 
 
 def test_own_limits__each_has_its_key_and_is_read():
-    old_chips = {"reg_per_block_style", "check_granularity", "fermi"}
+    old_chips = {"reg_per_block_style", "check_granularity", "fermi", "tensor_memory_columns"}
     assert {*LIMITS_OF_DEVICE, *old_chips} == set(Limits.__dataclass_fields__)
     device = specs.parse_device(own(), "test_gpu")
     assert device.compute_capability == ""

@@ -234,6 +234,23 @@ def test_status__why_a_launch_fails(threads, registers, shared_memory, blocks, s
     assert counts.active_blocks_per_sm == counts.active_warps_per_sm == counts.occupancy == 0
 
 
+@pytest.mark.parametrize(
+    ("cc", "columns", "blocks", "status"),
+    [("10.0", 0, 16, "valid"), ("10.0", 1, 16, "valid"), ("10.0", 64, 8, "valid"),
+     ("10.0", 65, 4, "valid"), ("10.0", 512, 1, "valid"), ("10.0", 513, 0, "tensor_memory"),
+     ("9.0", 32, 0, "tensor_memory"), ("10.0", -1, 0, "no_active_block")],
+)  # fmt: skip
+def test_tensor_memory__columns_are_powers_of_two_from_32(cc, columns, blocks, status):
+    limits = limits_for(cc)
+    counts = occupancy(
+        128, 16, 0, PLENTY, limits=limits, n_sm=1, tensor_memory_columns=[columns, 0]
+    )
+    assert counts.active_blocks_per_sm.tolist() == [blocks, 16]
+    assert STATUS.meaning(counts.status[0]) == status
+    limiter = "none" if columns < 0 else ("warps" if columns < 64 else "tensor_memory")
+    assert LIMITER.meaning(counts.limiter[0]) == (limiter if cc == "10.0" else "tensor_memory")
+
+
 def test_limits__infinite_where_a_resource_is_not_used():
     counts = occupied("5.2", 64, 0, 0)
     assert counts.limit_by_registers == counts.limit_by_shared_memory == math.inf

@@ -159,10 +159,11 @@ def test_codes__regime():
     ("flags", "words"),
     [
         (STATUS, "valid constraint block_too_large registers shared_memory no_active_block "
-                 "clock_out_of_range missing_parameters model_domain kernel_expression"),
+                 "clock_out_of_range missing_parameters model_domain kernel_expression "
+                 "tensor_memory"),
         (POWER_STATUS, "valid no_time missing_parameters clock_out_of_range"),
         (BOUND, "none compute memory shared latency synchronisation"),
-        (LIMITER, "none blocks_per_sm warps registers shared_memory grid"),
+        (LIMITER, "none blocks_per_sm warps registers shared_memory grid tensor_memory"),
     ],
 )  # fmt: skip
 def test_codes__flags(flags, words):

@@ -108,6 +108,8 @@ class _Parser(Tokens):
         """Parse the whole text."""
         if self.kind == "end":
             raise self.error("the text is empty")
+        if self.text == ".amdgcn_target":
+            raise self.error("this is AMD's assembly, not PTX")
         if self.text != ".version":
             raise self.expected("'.version' at the beginning")
         while self.kind != "end":

@@ -1,0 +1,174 @@
+"""Count what Triton makes of a product for AMD's GPUs and Blackwell: ``python make_targets.py``.
+
+Writes matmul_targets.csv, with 90 configurations for each target, drawn at random: resources, and
+machine instructions of a warp in one step of the loop over k. Pointers of AMD's kernels reach 2 GiB
+at most, as Triton finds of PyTorch's smaller tensors. Needs Triton, no GPU.
+"""
+
+import csv
+import random
+import re
+from collections import Counter
+
+import make
+
+TARGETS = ("gfx90a", "gfx942", "gfx1100", "sm_100", "sm_120")
+COUNT = 90
+KINDS = {"gfx90a": "fp16 " * 8 + "int8", "gfx942": "fp16 " * 7 + "fp8 int8 tf32",
+         "gfx1100": "fp16 " * 8 + "int8", "sm_100": "fp16 " * 6 + "fp8 tf32 int8",
+         "sm_120": "fp16 " * 6 + "fp8 tf32 int8"}  # fmt: skip
+BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4}
+GIVEN = ("kind", "a_column", "b_column", "BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
+           "shared_loads", "shared_stores", "step")  # fmt: skip
+# AMD's names; what is none of these is other, vector or scalar.
+CLASSES = {
+    "matrix": r"v_(s?mfma|wmma)",
+    "copies": r"(buffer|global|flat)_load",
+    "shared_loads": r"ds_(read|load)",
+    "shared_stores": r"ds_(write|store)",
+}
+
+
+def configurations(target):
+    """Return configurations that somebody might try, always the same."""
+    draw, found = random.Random(1), []
+    is_amd, lanes = target.startswith("gfx"), 64 if target.startswith("gfx9") else 32
+    most = 65536 * 1.2 if is_amd else {"sm_100": 232448, "sm_120": 101376}[target] * 1.1
+    while len(found) < COUNT:
+        given = {
+            "kind": draw.choice(KINDS[target].split()),
+            "a_column": draw.choice([0, 0, 0, 1]), "b_column": draw.choice([0, 0, 1]),
+            "BLOCK_M": draw.choice([16, 32, 64, 64, 128, 128, 256]),
+            "BLOCK_N": draw.choice([16, 32, 64, 64, 128, 128, 256]),
+            "BLOCK_K": draw.choice([16, 32, 32, 64, 64, 128]),
+            "num_warps": draw.choice([1, 2, 4, 4, 8]),
+            "num_stages": draw.choice([1, 2, 2, 3, 4] if is_amd else [1, 2, 3, 3, 4]),
+        }  # fmt: skip
+        if not is_amd and given["kind"] in ("fp8", "fp16"):
+            given["a_column"] = 0
+        if not is_amd and given["kind"] == "fp8":
+            given["b_column"] = 1
+        size, tile = BYTES[given["kind"]], given["BLOCK_M"] * given["BLOCK_N"]
+        sums = tile / (lanes * given["num_warps"])
+        stages = max(1, given["num_stages"] - is_amd)
+        shared = (given["BLOCK_M"] + given["BLOCK_N"]) * given["BLOCK_K"] * size * stages
+        if tile > 32768 or sums > (320 if draw.random() < 0.1 else 256) or sums < 1:
+            continue
+        if shared <= most and not (size == 1 and given["BLOCK_K"] < 32) and given not in found:
+            found.append(given)
+    return found
+
+
+def compiled(target, given):
+    """Return Triton's result for a configuration."""
+    import kernels
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    is_amd = target.startswith("gfx")
+    if is_amd:  # its own 8-bit type
+        make.KINDS["fp8"] = ("*fp8e4b8", "*fp16")
+    arguments, constants, aligned = make.types("matmul", given)
+    attributes = {}
+    for i, (name, kind) in enumerate(arguments.items()):
+        if name in aligned:
+            attributes[(i,)] = [["tt.divisibility", 16]]
+            if is_amd and kind.startswith("*"):
+                attributes[(i,)].append(["tt.pointer_range", 32])
+    signature = arguments | dict.fromkeys(constants, "constexpr")
+    source = ASTSource(kernels.matmul, signature, constants, attributes)
+    name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
+    options = {key: given[key] for key in ("num_warps", "num_stages")}
+    return compile(
+        source, target=GPUTarget("hip" if is_amd else "cuda", name, lanes), options=options
+    )
+
+
+def count_amd(text):
+    """Return a row of AMD's assembly: resources, and the instructions of the loop by class."""
+    code, labels = [], {}
+    for line in text.splitlines():
+        if label := re.match(r"(\.LBB\w+):", line):
+            labels[label[1]] = len(code)
+        words = "spill" if "Folded" in line else line.split(";")[0].strip()
+        if words.startswith(".section") and code:
+            break
+        if words and not words.startswith(".") and not words.endswith(":"):
+            code.append(words)
+    loops = []
+    for i, words in enumerate(code):
+        branch = re.match(r"s_c?branch\w*\s+(\.LBB\w+)", words)
+        if branch and labels.get(branch[1], len(code)) <= i:
+            kinds = Counter(map(kind_of, code[labels[branch[1]] : i + 1]))
+            if kinds["matrix"] and kinds["copies"]:
+                loops.append((kinds.total(), kinds))
+    numbers = {key: int(re.findall(rf"\.{key}:\s+(\d+)", text)[-1])
+               for key in ("vgpr_count", "private_segment_fixed_size")}  # fmt: skip
+    total, kinds = min(loops, key=lambda loop: loop[0])
+    return {"registers": numbers["vgpr_count"], "step": total, **kinds,
+            "stack_bytes": numbers["private_segment_fixed_size"]}  # fmt: skip
+
+
+def kind_of(words):
+    """Return the class of an instruction of AMD's."""
+    return next((kind for kind, name in CLASSES.items() if re.match(name, words)), "other")
+
+
+def count_nvidia(code, usage):
+    """Return a row of NVIDIA's machine code."""
+    of = make.CLASS_OF | dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA"), "matrix")
+    found = {}
+    for (*_, name, _), head in zip(code, make.loops(code), strict=True):
+        if head is not None:
+            found.setdefault(head, Counter())[of.get(name, "integer")] += 1
+    kinds = max(
+        found.values(), key=lambda c: c["matrix"] + c["copies"] + c["loads"] + c["ldmatrix"]
+    )
+    return {"registers": usage["REG"], "stack_bytes": usage["STACK"], "matrix": kinds["matrix"],
+            "copies": kinds["copies"] + kinds["loads"], "shared_loads": kinds["ldmatrix"],
+            "step": kinds.total()}  # fmt: skip
+
+
+def row_of(target, given, assembly, code, usage, shared, columns):
+    """Return a row of the table; loops that are unrolled are divided by their copies of a step."""
+    row = count_amd(assembly) if assembly else count_nvidia(code, usage)
+    turns = 1
+    if assembly:
+        threads = given["num_warps"] * (64 if target.startswith("gfx9") else 32)
+        factors = [given[b] * given["BLOCK_K"] for b in ("BLOCK_M", "BLOCK_N")]
+        each = [max(1, f * BYTES[given["kind"]] / 16 / threads) for f in factors]
+        turns = row["copies"] / sum(each)
+    for name in ("matrix", "copies", "shared_loads", "shared_stores", "step"):
+        row[name] = row.get(name, 0) / turns
+    return {"target": target, **given, **row, "shared_bytes": shared, "columns": columns}
+
+
+def main():
+    """Write the table."""
+    rows = []
+    for target in TARGETS:
+        for given in configurations(target):
+            done = compiled(target, given)
+            assembly = done.asm.get("amdgcn")
+            code, usage = (None, None) if assembly else make.instructions(done.asm["cubin"])
+            columns = getattr(done.metadata, "tmem_size", 0)
+            shared = done.metadata.shared
+            rows.append(row_of(target, given, assembly, code, usage, shared, columns))
+            print(rows[-1], flush=True)  # noqa: T201
+    write(rows)
+
+
+def write(rows):
+    """Write the rows, sorted."""
+    rows.sort(key=lambda row: (TARGETS.index(row["target"]), *(row[name] for name in GIVEN)))
+    with (make.FOLDER / "matmul_targets.csv").open("w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        names = ["target", *GIVEN, *COUNTED]
+        out.writerow(names)
+        out.writerows([f"{row[n]:.6g}" if isinstance(row[n], float) else row[n] for n in names]
+                      for row in rows)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
