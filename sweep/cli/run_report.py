@@ -189,7 +189,9 @@ def _swept(grid: Grid) -> list[str]:
 
 
 def _clocks(row: Row) -> str:
+    """Return the clocks that a configuration runs at, of which a limit may have lowered one."""
     core, memory = (row.get(f"{name}_clock") for name in ("core", "memory"))
+    core = row.get("actual_core_clock") or core
     return "/".join("-" if value is None else f"{value:.5g}" for value in (core, memory))
 
 

@@ -15,6 +15,7 @@ from sweep.compiler.source import Pass
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, clock_on_devices
+from sweep.evaluation.power_limit import devices_at, limits_of, lower_clocks
 from sweep.evaluation.tables import (
     Tables,
     form_of,
@@ -109,6 +110,9 @@ def evaluate_box(
         for number, name in enumerate(plan.models):
             inputs = tables.inputs(plan, name)
             _fill_model(plan, number, wanted, arrays, part, tables.box, inputs, is_compiled)
+            for device in limits_of(space, plan):
+                found = _of_model(plan, number, wanted, arrays)
+                _lower_clocks(space, plan, number, device, found, part, tables)
     return result
 
 
@@ -144,15 +148,45 @@ def _fill_model(
 ) -> None:
     """Fill the results of a plan's model over a box, whose inputs cover another one."""
     model = get_model(plan.models[number])
-    own = [v for v in wanted if not v.is_launch and v.model in (None, model.name)]
-    if not own:
+    found = _of_model(plan, number, wanted, arrays)
+    if not found:
         return
-    found = {v.source: arrays[v.name] if v.model else arrays[v.name][number] for v in own}
     fill = _fill_compiled if is_compiled else _fill_by_numpy
     for block in blocks(box) if is_compiled else cut_box(box, limits.ARRAYS):
         inside = block.within(box)
         results = {name: array[inside] for name, array in found.items()}
         fill(model, plan.variant, inputs, covered, block, results)
+
+
+def _of_model(
+    plan: Plan, number: int, wanted: Sequence[Variable], arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the arrays of what a plan's model gives, by the names that passes know."""
+    own = [v for v in wanted if not v.is_launch and v.model in (None, plan.models[number])]
+    return {v.source: arrays[v.name] if v.model else arrays[v.name][number] for v in own}
+
+
+def _lower_clocks(
+    space: KernelSpace,
+    plan: Plan,
+    number: int,
+    device: int,
+    results: Mapping[str, Array],
+    box: Box,
+    tables: Tables,
+) -> None:
+    """Replace a model's results of what is above a device's power limit, in a box."""
+    name = plan.models[number]
+    devices = range(space.clocked.shape[0])[devices_at(space, device)]
+    start, stop = max(box.start[0], devices.start), min(box.stop[0], devices.stop)
+    if not results or start >= stop:
+        return
+    for block in cut_box(Box((start, *box.start[1:]), (stop, *box.stop[1:])), limits.ARRAYS):
+        index = block.within(tables.box)
+        inputs = {n: restricted(table, index) for n, table in tables.inputs(plan, name).items()}
+        places = np.ix_(*(np.arange(*ends) for ends in zip(block.start, block.stop, strict=True)))
+        found = {n: array[block.within(box)] for n, array in results.items()}
+        lower_clocks(space, plan, name, device, inputs, places, found)
 
 
 def _fill_compiled(
@@ -251,6 +285,10 @@ def evaluate_points(
         for number, name in enumerate(plan.models):
             inputs = {n: pick(table) for n, table in tables.inputs(plan, name).items()}
             _fill_model(plan, number, wanted, arrays, line, line, inputs, is_compiled=False)
+            for device in limits_of(part, plan):
+                own = _of_model(plan, number, wanted, arrays)
+                along = [axis.reshape(line.shape) for axis in index]
+                lower_clocks(part, plan, name, device, inputs, along, own)
         for name, array in arrays.items():
             found[name][..., chosen] = array.reshape(*found[name].shape[:-1], -1)
     return found

@@ -26,6 +26,7 @@ from sweep.evaluation import limits
 from sweep.evaluation.chunk import blocks
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import grid_axes
+from sweep.evaluation.power_limit import limits_of
 from sweep.evaluation.tables import Packed, Tables, form_of, is_small, pack, tables_of
 from sweep.evaluation.variables import Variable, variables
 from sweep.models import get_model
@@ -82,8 +83,11 @@ class Task:
 
     @property
     def is_reducible(self) -> bool:
-        """Whether compiled passes answer: all is a model's, and the kernel and groups are large."""
-        if self.whole.n_points <= limits.UNCOMPILED:
+        """Whether compiled passes answer.
+
+        All is a model's, the kernel and groups are large, and no power limit lowers clocks.
+        """
+        if self.whole.n_points <= limits.UNCOMPILED or limits_of(self.whole, self.plan):
             return False
         keep, indices = self.reduction.keep, self.reduction.indices
         is_code = keep.kind == "codes"

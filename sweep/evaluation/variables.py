@@ -9,6 +9,7 @@ import numpy as np
 
 from sweep import __version__
 from sweep.errors import PlanError, nearest
+from sweep.evaluation.power_limit import limits_of
 from sweep.fields import (
     COMMON_FIELDS,
     FITTED,
@@ -37,7 +38,8 @@ DEFAULT_OUTPUTS = (
     "occupancy",
     "occupancy_limiter",
 )
-"""Kept when a plan does not say, together with the models' own variables."""
+"""Kept when a plan does not say, together with the models' own variables; and, of a kernel on a
+device whose power limit may lower clocks, ``actual_core_clock``."""
 
 
 class Variable(NamedTuple):
@@ -121,7 +123,10 @@ def variables(space: KernelSpace, plan: Plan) -> tuple[Variable, ...]:
     clocked = space.grid.names
     launch = tuple(d.name for d in space.grid.dimensions if not d.is_clock)
     own, result = _own_fields(plan.models), []
-    for name in _kept_names(plan, own):
+    kept = _kept_names(plan, own)
+    if plan.outputs is None and limits_of(space, plan):
+        kept += ("actual_core_clock",)
+    for name in kept:
         model, described = own[name] if name in own else (None, COMMON_FIELDS[name])
         dtype = np.dtype(np.uint8 if described.kind == "code" else plan.precision)
         attributes = {**described.attributes(), "source": _source(described, plan)}
@@ -239,9 +244,10 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     """Return the assumed and fitted values that times, and power and energy, rest on.
 
     ``assumed(model, device)`` lists dotted paths of the device's file whose source is ``assumed``
-    and that the model reads; ``power_assumed(device)`` the same for power and energy, with fitted
-    ones too. Assumed values of the kernel's file are listed as ``kernel: path``, fitted ones as
-    ``kernel: path (fitted)``, and counts that nobody has made as ``kernel: path (placeholder)``.
+    and that the model reads, and those of power if a limit of it may lower the clock;
+    ``power_assumed(device)`` the same for power and energy, with fitted ones too. Assumed values of
+    the kernel's file are listed as ``kernel: path``, fitted ones as ``kernel: path (fitted)``, and
+    counts that nobody has made as ``kernel: path (placeholder)``.
     """
     # Values to try and problem sizes are the question, not an assumption of the answer.
     missing = space.kernel.placeholders()
@@ -251,10 +257,18 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         if source.kind in WEAK and not path.startswith(("parameters", "sizes"))
     ]
 
+    limited = {space.devices[number].key for number in limits_of(space, plan)}
+
     def of_model(model: str, device: Device) -> str:
         paths = sorted({key for i in get_model(model).inputs for key in i.device_keys})
         clocks = ("clocks.core_nominal", "clocks.memory_nominal")
-        return ", ".join([*device.assumed((*paths, *clocks)), *of_kernel, *elsewhere(device)])
+        own = device.assumed((*paths, *clocks))
+        lowered = of_power(device, "clocks.power_limit") if device.key in limited else ()
+        return ", ".join([*own, *lowered, *of_kernel, *elsewhere(device)])
+
+    def of_power(device: Device, *more: str) -> list[str]:
+        return [f"{path}{mark}" for kind, mark in WEAK.items()
+                for path in device.assumed(("power", *more), kind)]  # fmt: skip
 
     def elsewhere(device: Device) -> list[str]:
         table = space.kernel.compiled
@@ -265,11 +279,7 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         return [f"kernel: compiled for {used:g}, not {own:g}"]
 
     time = [[of_model(model, device) for device in space.devices] for model in plan.models]
-    power = [
-        ", ".join(f"{path}{mark}" for kind, mark in WEAK.items()
-                  for path in device.assumed(("power",), kind))
-        for device in space.devices
-    ]  # fmt: skip
+    power = [", ".join(of_power(device)) for device in space.devices]
     return tuple(
         Labelled(name, dims, np.array(texts, dtype=object), _attributes(long_name))
         for name, dims, texts, long_name in (

@@ -15,7 +15,9 @@ import numpy as np
 from sweep.compiler.lowering import lowered
 from sweep.compiler.source import finishing
 from sweep.errors import QueryError, check_known
+from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.launch import build_launch, build_workload
+from sweep.evaluation.power_limit import limits_of
 from sweep.evaluation.tables import model_inputs
 from sweep.explanation.trace import Trace, Value
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS, Field, Flags
@@ -23,7 +25,7 @@ from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
 from sweep.runs.record import Source, recorded_space, space_of
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
-from sweep.space.plan import check_clocks
+from sweep.space.axes import check_clocks
 from sweep.specs import Device
 from sweep.store.buckets import is_store
 
@@ -205,7 +207,33 @@ def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
     point = replace(kernel, devices=(device,), grid=Grid(tuple(dimensions)), fixed=fixed)
     values = {**fixed, **{d.name: d.values[0] for d in dimensions[1:]}}
     notes = tuple(selection.notes) if source is not None else ()
-    return Case(point, space.plan, model, values, notes)
+    point, remarks = _under_limit(point, space.plan, model)
+    return Case(point, space.plan, model, values, (*notes, *remarks))
+
+
+def _under_limit(
+    point: KernelSpace, plan: Plan, model: Model
+) -> tuple[KernelSpace, tuple[str, ...]]:
+    """Return a point at the core clock that a power limit leaves it, and what to say of that."""
+    limit = limits_of(point, plan).get(0)
+    if limit is None:
+        return point, ()
+    options = {name: own for name, own in plan.options.items() if name == model.name}
+    own = replace(plan, models=(model.name,), options=options, precision="float64",
+                  outputs=("actual_core_clock", "power"))  # fmt: skip
+    found = evaluate_box(point, own, point.grid.whole)
+    clock, power = found["actual_core_clock"].item(), found["power"].item()
+    asked = scalar(build_launch(point).workload.clocks.core) / 1e6
+    if not clock < asked:
+        return point, ()
+    others = (d for d in point.grid.dimensions if d.kind != "core")
+    grid = replace(point.grid, dimensions=(*others, Dimension("core_clock", (clock,), "core")))
+    lowered = (
+        f"The power limit of {limit:g} W lowers the core clock from {asked:g} to {clock:g} MHz"
+    )
+    if power > limit:
+        lowered += f", the lowest, where power is still {power:.4g} W"
+    return replace(point, grid=grid), (f"{lowered}.",)
 
 
 # ---------------------------------------------------------------------------- selection

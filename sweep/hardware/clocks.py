@@ -173,7 +173,7 @@ def finish(  # type: ignore[no-untyped-def]
     execution_cycles, core_activity, memory_activity, launch_status, clock_status,
     power_input_status, static_power, core_hz, core_watts, memory_watts,
 ):  # fmt: skip
-    """Return status, seconds, power by equation (1) and energy, from what every model gives."""
+    """Return status, seconds, power by equation (1), energy, and the core clock in MHz."""
     status = launch_status if launch_status != 0.0 else clock_status
     sound = (execution_cycles > 0.0) and (execution_cycles <= LARGEST)
     status = status if (status != 0.0 or sound) else MODEL_DOMAIN
@@ -186,4 +186,5 @@ def finish(  # type: ignore[no-untyped-def]
         "execution_time": time,
         "power": power,
         "energy": power * time,
+        "actual_core_clock": core_hz / 1e6,
     }

@@ -160,11 +160,23 @@ def implied_activities(
     predicted, core, memory = mixes_at(pairs, device, model, variant)
     if not np.isfinite(predicted).any():
         raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")
-    logarithms, shares, found = np.log(predicted), np.nan_to_num(np.stack([core, memory])), {}
+    shares = np.nan_to_num(np.stack([core, memory]))
+    found: dict[str, dict[Pair, tuple[float, float]]] = {}
+    groups: dict[tuple[Pair, ...], list[str]] = {}
     for kernel, own in times.items():
-        at = [pairs.index(pair) for pair in own]
-        error = np.std(logarithms[at] - np.log(list(own.values()))[:, np.newaxis], axis=0)
-        best = (error <= np.nanmin(error) + ALIKE).astype(np.float64)
-        means = (shares @ best / best.sum())[:, at].T.tolist()
-        found[kernel] = dict(zip(own, map(tuple, means), strict=True))
+        groups.setdefault(tuple(own), []).append(kernel)
+    for own_pairs, kernels in groups.items():  # all kernels that were measured at the same clocks
+        at = [pairs.index(pair) for pair in own_pairs]
+        measured = np.log([[times[kernel][pair] for pair in own_pairs] for kernel in kernels])
+        shapes, own_shares = np.log(predicted[at]), np.ascontiguousarray(shares[:, at])
+        shapes -= shapes.mean(axis=0)
+        measured -= measured.mean(axis=1, keepdims=True)
+        square = np.mean(shapes**2, axis=0)
+        for kernel, shape in zip(kernels, measured, strict=True):
+            # The variance over the clocks of the logarithm of predicted over measured.
+            variance = square + np.mean(shape**2) - 2.0 / len(at) * (shape @ shapes)
+            error = np.sqrt(np.maximum(variance, 0.0))
+            alike = np.flatnonzero(error <= np.nanmin(error) + ALIKE)
+            means = own_shares[..., alike].mean(axis=-1).T.tolist()
+            found[kernel] = dict(zip(own_pairs, map(tuple, means), strict=True))
     return found

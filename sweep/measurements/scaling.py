@@ -129,6 +129,12 @@ def _scaled(
         layout="grid",
         origin="scale",
     )
+    if watts is not None and len(plan.models) > 1:
+        raise QueryError("a measured power needs a single model, whose activities it corrects")
+    if watts is not None and "power.static" not in device.values:
+        raise QueryError(
+            f"{device.path or device.key}: no [power] to scale: `sweep calibrate-power`"
+        )
     scaled, met = _times(plan, kernel, device, measured)
     if watts is not None:
         scaled["power"] = _anchored_power(plan, kernel, device, measured, scaled, watts)
@@ -142,10 +148,6 @@ def _anchored_power(
     own: Any = {"core_clock": [measured.core_clock], "memory_clock": [measured.memory_clock]}
     wide, _ = widened(device, {n.removesuffix("_clock"): (v[0], v[0]) for n, v in own.items()})
     at = float(over_clocks(replace(plan, axes=own), wide, kernel.text)["power"].values.item())
-    if not np.isfinite(at):
-        raise QueryError(
-            f"{device.path or device.key}: no [power] to scale: `sweep calibrate-power`"
-        )
 
     def idle(core: Any, memory: Any) -> Array:
         core, memory = (1e6 * np.asarray(clock, float) for clock in (core, memory))

@@ -25,7 +25,7 @@ from sweep.query.resting import names_in, resting_note, starred
 from sweep.query.shown import absent_line, models_apart
 from sweep.reduction import BEST, FRONT, Keep, Kept
 
-SHOWN = ("execution_time", "power", "energy", "occupancy")
+SHOWN = ("execution_time", "power", "energy", "actual_core_clock", "occupancy")
 """Results in every row, if they are stored."""
 EXPLAINING = ("regime", "bound")
 

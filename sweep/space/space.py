@@ -193,6 +193,9 @@ def resolve(
     if plan.derive:
         # For all models, not the plan's alone: a rule may read what another model's rule gives.
         devices = tuple(with_derived(device, model_names()) for device in devices)
+    if plan.power_limit is not None and not any("power.static" in d.values for d in devices):
+        reason = "none of the devices has [power], and without it no clock can be lowered"
+        raise PlanError(f"{plan.origin}: power_limit = {plan.power_limit:g} W: {reason}")
     _check_axes(plan, kernels)
     spaces = tuple(_kernel_space(plan, kernel, devices) for kernel in kernels)
     _check_constraints(plan, kernels)

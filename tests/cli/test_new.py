@@ -16,7 +16,8 @@ from sweep.cli import main
 from sweep.errors import PlanError
 from sweep.fields import VARIANTS
 from sweep.space import Plan, list_plans, load_plan, resolve
-from sweep.space.plan import KEYS, LAYOUTS, MAX_AXIS, PRECISIONS
+from sweep.space.axes import MAX_AXIS
+from sweep.space.plan import KEYS, LAYOUTS, PRECISIONS
 from sweep.specs import json_schema, list_kernels, load_device, load_kernel
 from sweep.specs.formats import PLAN
 

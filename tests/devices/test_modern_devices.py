@@ -81,7 +81,7 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
 
 BEYOND = {"tesla_k40": 875.0, "gtx_1080": 1825.0}  # MHz: a board specification, a review
 
-POWERED = {"tesla_k40"}
+POWERED = {"tesla_k40", "tesla_p100", "v100_pcie"}
 """Those whose power was measured and published."""
 
 

@@ -322,6 +322,7 @@ LATENCY = tool_texts.gpu_latency()
         (tool_texts.nvidia_smi().partition("    Product Name")[0], "no 'Product Name': trunc"),
         (tool_texts.nvidia_smi()[:800], "no 'Max Clocks': truncated"),
         (tool_texts.nvidia_smi().replace("1410 MHz", "1,41 GHz"), "'1,41 GHz': not a clock in MHz"),
+        (tool_texts.nvidia_smi().replace("250.00 W", "250 kW"), "'250 kW': not a power in W"),
         (tool_texts.device_query(["A", "B"]), "describes 2 GPUs (A, B)"),
         (tool_texts.device_query()[:600], "no 'Warp size': truncated"),
         (tool_texts.device_query().replace("1410 MHz", "-1410 MHz"), "core_nominal: -1410 MHz"),

@@ -159,6 +159,12 @@ def test_identity(tmp_path):
     assert (smi["clocks.core_max"].value, smi["architecture"].value) == (1410, "Ampere")
     assert "clocks.core_nominal" not in smi  # the highest clock is not the boost clock
     assert smi["name"].version == "driver 535.54.03"
+    assert (smi["clocks.power_limit"].value, smi["clocks.power_limit"].unit) == (250, "W")
+    old = tool_texts.nvidia_smi().replace("GPU Power Readings", "Power Readings")
+    old = read(tmp_path, old.replace("Current Power Limit ", "Enforced Power Limit"))
+    assert old["clocks.power_limit"].value == 250
+    none = read(tmp_path, tool_texts.nvidia_smi().replace("250.00 W", "N/A"))
+    assert "clocks.power_limit" not in none
     clocks = read(tmp_path, tool_texts.supported_clocks())
     assert (clocks["clocks.core_min"].value, clocks["clocks.core_max"].value) == (210, 1410)
     query = read(tmp_path, tool_texts.device_query())

@@ -85,6 +85,11 @@ Attached GPUs                             : {len(names)}
     Product Architecture                  : Ampere
     Temperature
         GPU Current Temp                  : 30 C
+    GPU Power Readings
+        Power Draw                        : 31.42 W
+        Current Power Limit               : 250.00 W
+        Requested Power Limit             : 250.00 W
+        Max Power Limit                   : 300.00 W
     Clocks
         Graphics                          : 210 MHz
         SM                                : 210 MHz

@@ -1,4 +1,4 @@
-"""The text of ``nvidia-smi -q``: which GPU it is, and how far its clocks go.
+"""The text of ``nvidia-smi -q``: which GPU it is, how far its clocks go, and its power limit.
 
 It states no boost clock. Without another tool the highest clock stands for the nominal one.
 """
@@ -14,6 +14,13 @@ from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 _GPU = re.compile(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+ *$", re.MULTILINE)
 _FIELD = re.compile(r"^( +)(.+?) +: (.*?) *$|^( +)(\S.*?) *$")
 _MHZ = re.compile(r"([-\d.,]+) MHz")
+_WATTS = re.compile(r"([-\d.,]+) W")
+_LIMITS = (
+    "GPU Power Readings/Current Power Limit",
+    "Power Readings/Enforced Power Limit",
+    "Power Readings/Power Limit",
+)
+"""Where drivers, new to old, state the limit in force."""
 _ABSENT = (
     "N/A",
     "[N/A]",
@@ -53,6 +60,12 @@ def _read(source: Source) -> list[Measurement]:
         if clock is None:
             raise source.error(f"{place}: '{text[:40]}': not a clock in MHz")
         found.add(f"clocks.{key}", clock[1], "MHz", "query", place)
+    limit = next((p for p in _LIMITS if fields.get(p, "N/A") not in _ABSENT), None)
+    if limit is not None:
+        watts = _WATTS.fullmatch(fields[limit])
+        if watts is None:
+            raise source.error(f"{limit}: '{fields[limit][:40]}': not a power in W")
+        found.add("clocks.power_limit", watts[1], "W", "query", limit)
     return found.found
 
 
