@@ -23,7 +23,7 @@ from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
 from sweep.runs.record import Source, recorded_space, space_of
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
-from sweep.space.plan import check_clocks
+from sweep.space.axes import check_clocks
 from sweep.specs import Device
 from sweep.store.buckets import is_store
 

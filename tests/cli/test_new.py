@@ -16,7 +16,8 @@ from sweep.cli import main
 from sweep.errors import PlanError
 from sweep.fields import VARIANTS
 from sweep.space import Plan, list_plans, load_plan, resolve
-from sweep.space.plan import KEYS, LAYOUTS, MAX_AXIS, PRECISIONS
+from sweep.space.axes import MAX_AXIS
+from sweep.space.plan import KEYS, LAYOUTS, PRECISIONS
 from sweep.specs import json_schema, list_kernels, load_device, load_kernel
 from sweep.specs.formats import PLAN
 
@@ -59,7 +60,7 @@ def test_own_files_are_named_from_the_folder_of_the_plan(folder, capsys, monkeyp
 
 def test_format_is_that_of_the_checks(capsys):
     written = {*Plan(["sepia"], ["gtx_980"]).as_dict()}
-    assert {*KEYS} == written | {"outputs", "store", "chunk_points", "layout"}
+    assert {*KEYS} == written | {"outputs", "store", "chunk_points", "layout", "problems"}
     keys = {key.name: key for key in PLAN[""].keys}
     assert [*keys["variant"].choices] == [*VARIANTS]
     assert (*keys["precision"].choices,) == PRECISIONS

@@ -18,7 +18,7 @@ from sweep.errors import PlanError
 from sweep.evaluation.planned import evaluate
 from sweep.runs.run_size import check_fits, forecast, human_bytes
 from sweep.space import Dimension, Grid, cut_box, list_plans, load_plan, parse_plan, resolve
-from sweep.space.plan import axis_values
+from sweep.space.axes import axis_values
 
 SHIPPED = ("hong_kim_2009", "million", "papers", "quickstart", "wang_chu_2017")
 
