@@ -27,6 +27,10 @@ that the attribute ``absent`` names."""
 PROBLEM_SIZE = "problem size"
 """How the long name of a problem size begins."""
 
+PROBLEM = "problem"
+"""The dimension of results over a list of problems; the sizes that the list gives are coordinates
+over it."""
+
 FITTED = " (fitted)"
 """Ends the name of a value that was fitted, among the assumed ones that results rest on."""
 

@@ -48,7 +48,9 @@ def _plan(arguments: argparse.Namespace) -> int:
         "model": toml(arguments.model),
         "names": next(iter({**kernel.parameters, **kernel.sizes}), "threads_per_block"),
     }
-    text = _template("plan").format(path=printable(str(path)), axes=_axes(kernel), **words)
+    text = _template("plan").format(
+        path=printable(str(path)), axes=_axes(kernel), problems=_problems(kernel), **words
+    )
     resolve(parse_plan(load_toml(text), origin=str(path), folder=path.parent))
     write_whole(path, text, overwrite=arguments.overwrite)
     print(f"wrote {path}: next, sweep best {path}")
@@ -65,6 +67,17 @@ def _axes(kernel: Kernel) -> str:
         lines += [f"# {title}:"] * bool(values)
         lines += [f"# {name} = {toml(of)}" for name, of in values.items()]
     return "\n".join(lines)
+
+
+def _problems(kernel: Kernel) -> str:
+    """Return a list of one problem, as comments, for a kernel with several sizes."""
+    lines = [
+        "",
+        "# Sizes that belong together, a row for each problem, in place of axes. A file is",
+    ]
+    lines += ['# named before the first table: problems = "shapes.csv".', "# [problems]"]
+    lines += [f"# {name} = [{toml(value)}]" for name, value in kernel.sizes.items()]
+    return "".join(f"{line}\n" for line in lines) if len(kernel.sizes) > 1 else ""
 
 
 def _named(name: str, plan: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import QueryError
-from sweep.fields import PARAMETER
+from sweep.fields import PARAMETER, PROBLEM
 from sweep.query import Answer, Row, best, pareto
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.resting import resting_note
@@ -169,7 +169,7 @@ def _title(grid: Grid) -> str:
     """Return a kernel's name with the problem sizes that have one value."""
     fixed = {n: c.values.item() for n, c in sorted(grid.coordinates.items()) if c.values.size == 1}
     fixed |= {name: grid.axis_values(name).tolist()[0] for name in grid.axes}
-    left_out = {*_swept(grid), *CLOCKS, "model", "device"}
+    left_out = {*_swept(grid), *CLOCKS, "model", "device", PROBLEM}
     left_out |= {name for name in fixed if grid.long_name(name).startswith(PARAMETER)}
     values = [
         f"{name}={number(value, 15)}" for name, value in fixed.items() if name not in left_out
@@ -184,7 +184,8 @@ def _parameters(grid: Grid, row: Row) -> dict[str, str]:
 
 def _swept(grid: Grid) -> list[str]:
     """Return sizes, parameters and clocks that have several values."""
-    names = (name for name in grid.axes if name not in ("model", "device"))
+    axes = (name for name in grid.axes if name not in ("model", "device"))
+    names = [name for axis in axes for name in (grid.listed if axis == PROBLEM else (axis,))]
     return [name for name in names if len(set(grid.axis_values(name).tolist())) > 1]
 
 

@@ -17,12 +17,10 @@ from sweep.expressions import Expression
 from sweep.fields import STACKED
 from sweep.space import CLOCK_AXES, Box, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.grid import Configurations
+from sweep.space.problems import problem_dimension
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
-
-PROBLEM = "problem"
-"""The dimension of listed problems."""
 
 POINTS = 1 << 18
 """Problems times configurations of a batch."""
@@ -95,10 +93,11 @@ class Problems:
             A name is unknown, something has several values, or no configuration is left.
         """
         space, plan = narrowed(source, tuple(sizes), dict(select or {}))
-        stacked = _stacked(space)
+        dimension = _stacked(space)
         if configurations is not None:
-            stacked = _listed(space, stacked, configurations, distinct=distinct)
-        return cls(space, plan, dict(sizes), _dimension(STACKED, stacked))
+            columns = _listed(space, dimension, configurations, distinct=distinct)
+            dimension = _dimension(columns)
+        return cls(space, plan, dict(sizes), dimension)
 
     def with_sizes(self, sizes: Mapping[str, Array]) -> Problems:
         """Return the same configurations for other problems, which is fast if there are few.
@@ -119,8 +118,7 @@ class Problems:
     @cached_property
     def _grid(self) -> KernelSpace:
         """The product of problems and configurations."""
-        problems = _dimension(PROBLEM, listed(self.sizes))
-        return _with_dimensions(self.space, problems, self.dimension)
+        return _with_dimensions(self.space, problem_dimension(self.sizes), self.dimension)
 
     def times(self) -> Array:
         """Return the times of all configurations for all problems [s].
@@ -169,8 +167,7 @@ def times_of_rows(
     distinct : array
         For each row the number of its configuration among the different ones.
     """
-    stacked = _listed(problems.space, problems.configurations, parameters, distinct=False)
-    columns = {name: stacked.column(name) for name in stacked.axes}
+    columns = _listed(problems.space, problems.dimension, parameters, distinct=False)
     _, configuration = distinct_rows(columns)
     first, problem = distinct_rows(sizes)
     wanted, configurations = len(problem), int(configuration.max(initial=0)) + 1
@@ -179,11 +176,10 @@ def times_of_rows(
         some = replace(
             problems,
             sizes={name: np.asarray(column)[first] for name, column in sizes.items()},
-            dimension=_dimension(STACKED, listed({n: c[chosen] for n, c in columns.items()})),
+            dimension=_dimension({n: c[chosen] for n, c in columns.items()}),
         )
         return some.times()[problem, configuration], configuration
-    rows = _dimension(STACKED, listed({**sizes, **columns}))
-    space = _with_dimensions(problems.space, rows)
+    space = _with_dimensions(problems.space, _dimension({**sizes, **columns}))
     parts = _in_parts(space, problems.plan, wanted, POINTS, Buffers())
     return np.concatenate([found.flatten() for _, found in parts]), configuration
 
@@ -200,9 +196,10 @@ def _in_parts(
         yield slice(start, stop), evaluate_box(space, plan, box, time, buffers)["execution_time"]
 
 
-def _dimension(name: str, rows: Configurations) -> Dimension:
+def _dimension(columns: Mapping[str, Array]) -> Dimension:
+    rows = Configurations.of(columns)
     numbers: Any = range(len(rows))  # a sequence like the others, without their memory
-    return Dimension(name, numbers, "configuration", rows)
+    return Dimension(STACKED, numbers, "configuration", rows)
 
 
 def _with_dimensions(space: KernelSpace, *dimensions: Dimension) -> KernelSpace:
@@ -212,16 +209,6 @@ def _with_dimensions(space: KernelSpace, *dimensions: Dimension) -> KernelSpace:
 
 
 # ---------------------------------------------------------------------------- lists
-
-
-def listed(columns: Mapping[str, Array]) -> Configurations:
-    """Return rows of a table, such as the sizes of problems, as a list of configurations."""
-    axes: dict[str, tuple[Any, ...]] = {}
-    indices: dict[str, Array] = {}
-    for name, column in columns.items():
-        values, indices[name] = np.unique(np.asarray(column), return_inverse=True)
-        axes[name] = tuple(values.tolist())
-    return Configurations(axes, indices)
 
 
 def distinct_rows(columns: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -234,22 +221,24 @@ def distinct_rows(columns: Mapping[str, Array]) -> tuple[Array, Array]:
     return np.unique(numbers, return_index=True)[1], numbers
 
 
-def _stacked(space: KernelSpace) -> Configurations:
+def _stacked(space: KernelSpace) -> Dimension:
     """Return the configurations of a space with one dimension for all parameters."""
     for dimension in space.grid.dimensions:
-        if dimension.stacked is not None:
-            return dimension.stacked
+        if dimension.name == STACKED:
+            return dimension
     raise QueryError(f"kernel '{space.kernel.key}' has no tuning parameters")
 
 
 def _listed(
     space: KernelSpace,
-    known: Configurations,
+    dimension: Dimension,
     columns: Mapping[str, Array],
     *,
     distinct: bool = True,
-) -> Configurations:
+) -> dict[str, Array]:
     """Return given configurations, each once, or a row for each; others have one value."""
+    known = dimension.stacked
+    assert known is not None
     full: dict[str, Array] = {}
     n = len(next(iter(columns.values())))
     for name, values in known.axes.items():
@@ -266,7 +255,7 @@ def _listed(
             )
         full[name] = np.full(n, several[0] if len(several) else values[0])
     first = distinct_rows(full)[0] if distinct else slice(None)
-    return listed({name: column[first] for name, column in full.items()})
+    return {name: column[first] for name, column in full.items()}
 
 
 # ---------------------------------------------------------------------------- the plan
@@ -282,7 +271,7 @@ def narrowed(
     source : Plan or Space
         What to take them from.
     sizes : sequence of str
-        Sizes that problems have of their own.
+        Sizes and parameters that problems have of their own.
     select : dict
         As in :meth:`Problems.of`.
 
@@ -299,8 +288,9 @@ def narrowed(
     device = devices[_one("device", list(devices), select.pop("device", None))]
     model = _one("model", list(whole.plan.models), select.pop("model", None))
     for name in sizes:
-        what = f"kernel '{kernel.key}' has no problem size '{name}'"
-        check_known(name, kernel.sizes, what, "it has")
+        if name not in kernel.parameters:
+            what = f"kernel '{kernel.key}' has no problem size '{name}'"
+            check_known(name, kernel.sizes, what, "it has")
     axes = _axes(space, sizes, select)
     own = {constraint.text for constraint in space.constraints}
     texts = {Expression.parse(text).text: text for text in whole.plan.constraints}
@@ -311,6 +301,7 @@ def narrowed(
         models=(model,),
         axes={},
         kernel_axes={kernel.key: axes},
+        problems={name: kernel.parameters.get(name, (1,))[:1] for name in sizes} or None,
         constraints=tuple(text for parsed, text in texts.items() if parsed in own),
         options={name: o for name, o in whole.plan.options.items() if name == model},
         outputs=("execution_time",),
@@ -321,8 +312,7 @@ def narrowed(
     given = {"kernels": {kernel.key: kernel.text}, "devices": {device.key: device.text}}
     found = resolve(plan, given).kernels[0]
     shared = {d.name: d.values[0] for d in found.grid.dimensions if d.kind == "size"}
-    fixed = {**found.fixed, **{name: v for name, v in shared.items() if name not in sizes}}
-    return replace(found, fixed=fixed), plan
+    return replace(found, fixed={**found.fixed, **shared}), plan
 
 
 def _one(what: str, known: Sequence[str], wanted: Any) -> str:
@@ -339,24 +329,26 @@ def _one(what: str, known: Sequence[str], wanted: Any) -> str:
 
 def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -> dict[str, Any]:
     """Return the axes of a kernel: all its parameters, and one value of everything else."""
-    found: dict[str, Any] = {name: (1,) for name in sizes}
+    found: dict[str, Any] = {}
     known: dict[str, tuple[Any, ...]] = {}
+    tuned = set(space.kernel.parameters)
     for dimension in space.grid.dimensions[1:]:
         for axis in dimension.axes:
             known[axis.name] = tuple(axis.values)
+            tuned -= {axis.name} if dimension.kind == "problem" else set()
     fixed = {name: (value,) for name, value in space.fixed.items()}
     for name in select:
         if name not in CLOCK_AXES:
             what = f"kernel '{space.kernel.key}' has no '{name}'"
             check_known(name, (*known, *fixed), what)
     for name, values in {**fixed, **known}.items():
-        if name in found:
+        if name in sizes:
             continue
         kept = values
         if name in select:
             of_size = name in space.kernel.sizes
             kept = selected_values(name, values, select[name], anything=of_size)
-        if name not in space.kernel.parameters and len(kept) > 1:
+        if name not in tuned and len(kept) > 1:
             raise QueryError(
                 f"{name} has {len(kept)} values, and the problems have none: select one with"
                 f" {name}=VALUE"

@@ -171,7 +171,9 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     found = [Labelled("model", ("model",), list(plan.models), attributes)]
     for dimension in space.grid.dimensions:
         if dimension.stacked is not None:
-            found += _stacked(dimension)
+            found += (
+                _stacked(dimension) if dimension.kind != "problem" else _problems(space, dimension)
+            )
             continue
         name, values = dimension.name, list(dimension.values)
         attributes = _attributes(f"{PARAMETER} {name}")
@@ -213,6 +215,20 @@ def _stacked(dimension: Dimension) -> list[Labelled]:
         attributes = _attributes(f"{PARAMETER} {parameter}") | {"axis_values": list(values)}
         shown: Any = column.tolist() if column.dtype.kind == "U" else column
         found.append(Labelled(parameter, (name,), shown, attributes))
+    return found
+
+
+def _problems(space: KernelSpace, dimension: Dimension) -> list[Labelled]:
+    """Return the coordinates of a list of problems: their numbers, sizes and parameters."""
+    name, rows = dimension.name, dimension.stacked
+    assert rows is not None
+    attributes = _attributes(f"{PROBLEM_SIZE}s: number of the row in the plan's list, from 0")
+    found = [Labelled(name, (name,), np.asarray(dimension.values), attributes)]
+    for own in rows.axes:
+        column = rows.column(own)
+        what = PROBLEM_SIZE if own in space.kernel.sizes else PARAMETER
+        shown: Any = column.tolist() if column.dtype.kind == "U" else column
+        found.append(Labelled(own, (name,), shown, _attributes(f"{what} {own}")))
     return found
 
 

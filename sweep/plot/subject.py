@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sweep.errors import QueryError
+from sweep.fields import PROBLEM
 from sweep.plot import draw
 from sweep.query import Answer, Row, best
 from sweep.query.question import ask
@@ -70,6 +71,9 @@ class Subject:
         """Return the selected values of a dimension, or the scalar coordinate's."""
         if dim in self.grid.axes:
             return self.part.labels(dim)
+        if dim in self.grid.listed:  # of the selected problems, each value once
+            chosen = self.part.selection.indices[PROBLEM]
+            return np.unique(self.grid.coordinates[dim].values[chosen]).tolist()
         coordinate = self.grid.coordinates.get(dim)
         if coordinate is None or coordinate.values.ndim:
             return []
@@ -103,9 +107,9 @@ class Subject:
             There is no such dimension; the message lists them.
         """
         grid = self.grid
-        dim = name if name in grid.axes else f"{name}_ratio"
-        if dim not in grid.axes:
-            known = ", ".join(grid.axes)
+        dim = name if name in (*grid.axes, *grid.listed) else f"{name}_ratio"
+        if dim not in (*grid.axes, *grid.listed):
+            known = ", ".join((*grid.axes, *grid.listed))
             raise QueryError(f"'{name}' is no dimension of kernel '{grid.kernel}' (known: {known})")
         keys = shown = self.selected(dim)
         if dim != name:

@@ -21,7 +21,7 @@ import numpy as np
 
 from sweep.errors import QueryError, check_known, nearest
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import PROBLEM, STACKED
 from sweep.query.grid import AbsentError, Array, Coordinate, Grid, Index, grids_of
 
 T = TypeVar("T")
@@ -125,11 +125,22 @@ def select_grid(grid: Grid, select: Mapping[str, Any]) -> Selection:
         if name in values:
             coordinate = replace(coordinate, dims=(name,), values=values[name])
         mask = _matches(grid.kernel, name, coordinate, wanted)
-        if coordinate.dims == (name,):
-            remaining = remaining.narrowed(grid, name, np.flatnonzero(mask))
-        else:
+        dim = dim_of(grid, name)
+        if coordinate.dims != (dim,):
             masks.append((coordinate.dims, mask))
+            continue
+        chosen = remaining.indices[dim][mask[remaining.indices[dim]]]
+        if not len(chosen):
+            shown = ", ".join(f"{n} = {_spell(wanted)}" for n, wanted in select.items()
+                              if dim_of(grid, n) == dim)  # fmt: skip
+            raise AbsentError(f"kernel '{grid.kernel}' has no {dim} with {shown}")
+        remaining = remaining.narrowed(grid, dim, chosen)
     return replace(remaining, masks=masks)
+
+
+def dim_of(grid: Grid, name: str) -> str:
+    """Return the list of problems for a size that it gives; the name itself for all others."""
+    return PROBLEM if name in grid.listed else name
 
 
 def _as_list(wanted: Any) -> list[Any]:

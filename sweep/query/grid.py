@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import COMMON_FIELDS, STACKED
+from sweep.fields import COMMON_FIELDS, PROBLEM, STACKED
 from sweep.reduction import Reducible
 from sweep.store.buckets import files_of, is_url
 from sweep.store.layout import UNWRITTEN_CODE
@@ -116,6 +116,11 @@ class Grid:
     def absent(self) -> str:
         """Why combinations of parameters are not in the list: the status that a grid gives them."""
         return str(self._arrays[STACKED].attrs.get("absent", "constraint"))
+
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """The sizes and parameters that a list of problems gives; empty without one."""
+        return tuple(n for n, c in self.coordinates.items() if c.dims == (PROBLEM,) != (n,))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -296,10 +301,7 @@ class Grid:
         return {name: _read_only(np.asarray(data)) for name, data in found.items()}
 
     def boundaries(self, names: Iterable[str]) -> dict[str, Array]:
-        """Return per dimension where chunks begin and the last ends, for reading ``names``.
-
-        Without chunks any index is a boundary.
-        """
+        """Return per dimension where chunks begin and the last ends; anywhere without chunks."""
         cuts = {d: np.arange(n + 1) for d, n in self.sizes.items()}
         # The largest variable decides.
         for array in sorted((self.variables[name] for name in names), key=lambda v: v.ndim):

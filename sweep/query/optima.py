@@ -11,7 +11,7 @@ import numpy as np
 
 from sweep.errors import QueryError
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import PROBLEM, STACKED
 from sweep.fronts import spread
 from sweep.query.answer import Answer, Row
 from sweep.query.counts import UNMET, why_empty
@@ -28,6 +28,8 @@ from sweep.reduction import BEST, FRONT, Keep, Kept
 SHOWN = ("execution_time", "power", "energy", "actual_core_clock", "occupancy")
 """Results in every row, if they are stored."""
 EXPLAINING = ("regime", "bound")
+NUMBERS = (STACKED, PROBLEM)
+"""Coordinates that are shown only where they form groups."""
 
 
 def best(
@@ -268,7 +270,7 @@ def _complete(
     for part, _, offset in question.numbered:
         mine = np.flatnonzero((positions >= offset) & (positions < offset + part.grid.points))
         if mine.size:
-            found = _values(part, positions[mine] - offset, shown)
+            found = _values(part, question.by, positions[mine] - offset, shown)
             for i, values in zip(mine.tolist(), zip(*found.values(), strict=True), strict=True):
                 rows[i].update(zip(found, values, strict=True))
 
@@ -315,8 +317,9 @@ def _kept_rows(
 def _coordinate_columns(grids: Sequence[Grid], by: Sequence[str]) -> list[str]:
     """Return kernel, device and model, the dimensions of groups, then the rest, clocks last."""
     names = dict.fromkeys(name for grid in grids for name in grid.coordinates)
-    if STACKED not in by:  # the parameters say more than their number
-        names.pop(STACKED, None)
+    for number in NUMBERS:  # what a list gives says more than the number in it
+        if number not in by:
+            names.pop(number, None)
     first = ["kernel", *(name for name in ("device", "model") if name in names), *by]
     others = [name for name in names if name not in CLOCKS]
     return list(dict.fromkeys([*first, *others, *(name for name in CLOCKS if name in names)]))
@@ -333,13 +336,15 @@ def _shown(parts: Sequence[KernelPart], include: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names + [name for name in EXPLAINING if name in stored]))
 
 
-def _values(part: KernelPart, positions: Array, shown: Sequence[str]) -> dict[str, list[Any]]:
+def _values(
+    part: KernelPart, by: Sequence[str], positions: Array, shown: Sequence[str]
+) -> dict[str, list[Any]]:
     """Return column to values at positions of one kernel's grid, as Python scalars."""
     grid = part.grid
     places = np.unravel_index(positions, grid.shape) if grid.dims else ()
     present = [name for name in shown if name in grid.variables]
     assumed = [name for name in ("assumed", "power_assumed") if name in grid.variables]
-    coordinates = [n for n in grid.coordinates if n != STACKED or n in part.by]
+    coordinates = [n for n in grid.coordinates if n not in NUMBERS or n in by]
     gathered = grid.gather(
         [*coordinates, *present, *assumed], dict(zip(grid.dims, places, strict=True))
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import STACKED
+from sweep.fields import PROBLEM, STACKED
 from sweep.query.blocks import boxes
 from sweep.query.filters import Selection, select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Array, Grid, grids_of
@@ -248,7 +248,8 @@ def _places(
 
 def _names(grid: Grid, columns: Mapping[str, Array]) -> dict[str, str]:
     """Return the name of the measured parameter for each axis of the predictions that has one."""
-    axes = [name for name in grid.axes if name not in ("model", "device", *CLOCKS)]
+    axes = [name for name in grid.axes if name not in ("model", "device", PROBLEM, *CLOCKS)]
+    axes += grid.listed
     lower = {name.lower(): name for name in axes}
     found: dict[str, str] = {}
     for name, column in columns.items():
@@ -278,8 +279,9 @@ def _names(grid: Grid, columns: Mapping[str, Array]) -> dict[str, str]:
 
 
 def labels_of(grid: Grid, dim: str, index: Any = slice(None)) -> dict[str, Array]:
-    """Return the labels of a dimension by name: a list of configurations has several."""
-    names = list(grid.stacked) if dim == STACKED and grid.stacked else [dim]
+    """Return the labels of a dimension by name: lists of configurations, problems have several."""
+    lists = {STACKED: list(grid.stacked), PROBLEM: list(grid.listed)}
+    names = lists.get(dim) or [dim]
     return {name: grid.coordinates[name].values[index] for name in names}
 
 

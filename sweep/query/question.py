@@ -14,7 +14,14 @@ import numpy as np
 from sweep.errors import QueryError, check_known, nearest
 from sweep.expressions import Expression
 from sweep.fields import STACKED
-from sweep.query.filters import Condition, Selection, select_grid, select_kernels, those_that_fit
+from sweep.query.filters import (
+    Condition,
+    Selection,
+    dim_of,
+    select_grid,
+    select_kernels,
+    those_that_fit,
+)
 from sweep.query.grid import POWER_VARIABLES, AbsentError, Array, Grid, grids_of
 from sweep.reduction import Keep, Reduction
 
@@ -36,7 +43,8 @@ class KernelPart:
     signs : tuple of int
         For each, 1 to minimise it and -1 to maximise it.
     by : tuple of str
-        Dimensions, and parameters of a list, that form groups.
+        Dimensions, and parameters of a list, that form groups: ``problem`` for the sizes that a
+        list of problems gives. Groups with the same sizes are one group of the question.
     selection : Selection
         The selected configurations.
     condition : Condition, optional
@@ -96,7 +104,7 @@ class KernelPart:
                 raise QueryError(f"'{name}' is a {grid.kind(name)}, not a number with an order")
         signs = tuple(SENSES[sense] for sense in senses)
         condition = None if where is None else Condition(where, grid)
-        groups = tuple(name for name in by if _is_dimension(grid, name))
+        groups = dims_of(grid, by)
         for name in codes:
             if name not in grid.variables or grid.kind(name) != "code":
                 known = f"codes: {', '.join(grid.names('code'))}"
@@ -196,14 +204,19 @@ class KernelPart:
         return replace(self, selection=selection)
 
 
-def _is_dimension(grid: Grid, name: str) -> bool:
+def dims_of(grid: Grid, by: Sequence[str]) -> tuple[str, ...]:
+    """Return the dimensions and parameters of a list along which names form groups."""
+    return tuple(dict.fromkeys(dim_of(grid, name) for name in by if _forms_groups(grid, name)))
+
+
+def _forms_groups(grid: Grid, name: str) -> bool:
     """Return whether a name forms groups, rather than being constant in this kernel."""
-    if name in grid.dims or name in grid.stacked:
+    if dim_of(grid, name) in grid.dims or name in grid.stacked:
         return True
     coordinate = grid.coordinates.get(name)
     if name == "kernel" or (coordinate is not None and coordinate.values.ndim == 0):
         return False
-    known = ("kernel", *grid.axes)
+    known = ("kernel", *grid.axes, *grid.listed)
     hint = "" if coordinate is not None else nearest(name, known)
     raise AbsentError(
         f"'{name}' is no dimension of kernel '{grid.kernel}'{hint} (dimensions: {', '.join(known)})"
@@ -264,8 +277,19 @@ class Question:
                 yield part.narrowed(local)
 
     def _keys(self, part: KernelPart) -> Iterable[tuple[Any, ...]]:
-        """Return the values of ``by`` for each group of a part."""
-        return product(*(part.labels(name) for name in self.by))
+        """Return the values of ``by`` for each group of a part; groups may have the same."""
+        dims = [dim_of(part.grid, name) for name in self.by]
+        if dims == list(self.by):
+            return product(*(part.labels(name) for name in self.by))
+        places = dict(zip(part.by, np.unravel_index(np.arange(part.size), part.shape), strict=True))
+        columns = []
+        for name, dim in zip(self.by, dims, strict=True):
+            if dim not in places:
+                columns.append(part.labels(name) * part.size)
+                continue
+            values = part.grid.axis_values(name)[part.selection.indices[dim]]
+            columns.append(values[places[dim]].tolist())
+        return zip(*columns, strict=True)
 
     def ordered(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the groups' numbers and values, ordered by the values of ``by`` in turn."""

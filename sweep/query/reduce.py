@@ -24,7 +24,7 @@ from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
 from sweep.query.grid import Array, Grid
-from sweep.query.question import MAX_ROWS, KernelPart, Question
+from sweep.query.question import MAX_ROWS, KernelPart, Question, dims_of
 from sweep.reduction import BEST, NOWHERE, Collected, Keep, Kept, smallest
 
 T = TypeVar("T")
@@ -308,7 +308,7 @@ def distinct_best(question: Question, by: Sequence[str], n: int) -> tuple[Questi
             f"{combinations:,} combinations of {', '.join(question.by)} are too many to compare:"
             " name fewer dimensions, or select some values"
         )
-    parts = [replace(p, by=tuple(name for name in p.by if name in by)) for p in question.parts]
+    parts = [replace(p, by=dims_of(p.grid, by)) for p in question.parts]
     outer = replace(question, parts=parts, by=tuple(by))
     found = reduce(question, Keep("smallest", 1))
     groups = np.array([outer.groups[key[: len(by)]] for key in question.groups], np.int64)

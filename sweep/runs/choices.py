@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sweep.errors import QueryError
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import PROBLEM, STACKED
+from sweep.query.filters import dim_of
 from sweep.query.grid import Array
 from sweep.query.question import ask
 from sweep.query.reduce import reduce
@@ -42,7 +44,8 @@ def choices(
     objective : str
         Any variable that is a number.
     by : sequence of str
-        Dimensions that form groups, such as the sizes of a problem.
+        Dimensions that form groups, such as the sizes of a problem; of a list of problems
+        ``problem``, or all of its columns that differ.
     sense, where, select
         As in :func:`best`.
 
@@ -50,7 +53,8 @@ def choices(
     -------
     xarray.Dataset
         Over the dimensions ``by``: the objective, and each other coordinate of the best
-        configuration. Groups without a valid one have NaN, and an empty text.
+        configuration. Groups without a valid one have NaN, and an empty text. A list of problems
+        is one dimension ``problem`` with a place for each row, and its columns along it.
 
     Raises
     ------
@@ -66,19 +70,28 @@ def choices(
         raise QueryError(f"choices: one kernel at a time: select kernel=NAME, one of {kernels}")
     (part,) = question.parts
     grid, name = part.grid, part.objectives[0]
-    if not part.by or set(part.by) != set(by):
+    if not part.by or set(part.by) != {dim_of(grid, n) for n in by}:
         raise QueryError(f"choices: by = {list(by)!r}: dimensions, one of {', '.join(grid.axes)}")
-    kept = reduce(question, Keep("smallest", 1))
+    listed = {n: grid.coordinates[n].values[part.selection.indices[PROBLEM]]
+              for n in grid.listed if PROBLEM in part.by}  # fmt: skip
+    differing = [n for n, values in listed.items() if (values != values[0]).any()]
+    if PROBLEM not in by and not {*differing} <= {*by}:
+        raise QueryError(
+            f"choices: by = {list(by)!r}: problems differ in {', '.join(differing)}: name all"
+        )
+    kept = reduce(replace(question, by=part.by), Keep("smallest", 1))
     groups, positions = kept.groups, kept.positions
     places = dict(zip(grid.dims, np.unravel_index(positions, grid.shape), strict=True))
-    names = [n for n in grid.coordinates if n not in (*part.by, STACKED)]
+    names = [n for n in grid.coordinates if n not in (*part.by, STACKED, *listed)]
     found = grid.gather(names, places) | {name: part.signs[0] * kept.columns[0]}
     shape = tuple(len(part.labels(n)) for n in part.by)
     data_vars = {}
     for n, values in found.items():
         attributes = {"units": grid.units(n)} if grid.units(n) else {}
         data_vars[n] = (part.by, _spread(values, groups, shape), attributes)
-    return xr.Dataset(data_vars, {n: part.labels(n) for n in part.by})
+    coordinates: dict[str, Any] = {n: part.labels(n) for n in part.by}
+    coordinates |= {n: (PROBLEM, values) for n, values in listed.items()}
+    return xr.Dataset(data_vars, coordinates)
 
 
 def _spread(values: Array, groups: Array, shape: tuple[int, ...]) -> Array:

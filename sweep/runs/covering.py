@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known
-from sweep.evaluation.problems import Array, Problems, Progress, selected_values
+from sweep.evaluation.problems import Array, Problems, Progress, distinct_rows
+from sweep.fields import PROBLEM
 from sweep.query import Answer
 from sweep.runs.record import Source, space_of
-from sweep.space import Space
+from sweep.space import KernelSpace, Space
 
 LARGEST = 1 << 28
 """Most problems times configurations whose times are held at once."""
@@ -48,7 +49,8 @@ def best_few(
         Most configurations, of each kernel, device and model; fewer where more lower nothing.
     by : sequence of str
         The sizes whose values, in all combinations, are the problems; by default all that the plan
-        has several values of.
+        has several values of. Of a list of problems each different row counts once; with
+        ``problem`` each row.
     select : mapping, optional
         As in :func:`sweep.best`.
     progress : callable, optional
@@ -113,7 +115,8 @@ def groups_of(
     space : Space
         A plan's space.
     by : sequence of str
-        The sizes whose values make the problems; all with several values by default.
+        The sizes whose values make the problems, or ``problem`` for each row of the plan's list;
+        all with several values by default. Equal problems are one, unless ``problem`` is named.
     select : dict
         As in :func:`sweep.best`.
 
@@ -128,39 +131,75 @@ def groups_of(
         return [wanted] if isinstance(wanted, str) else list(wanted)
 
     kernels = chosen("kernel", [one.kernel.key for one in space.kernels])
-    sizes_of = {one.kernel.key: one.kernel.sizes for one in space.kernels}
+    tables = {one.kernel.key: _tables(one) for one in space.kernels}
+    known = {key: [name for table in of for name in table] for key, of in tables.items()}
     for name in by:
         if name not in PLACES:
-            known = dict.fromkeys(size for key in kernels for size in sizes_of.get(key, ()))
-            check_known(name, known, f"--by {name}: problems differ in sizes only", "sizes:")
+            names = dict.fromkeys(size for key in kernels for size in known.get(key, ()))
+            check_known(name, names, f"--by {name}: problems differ in sizes only", "sizes:")
     for kernel in kernels:
-        values = _sizes(space, kernel, by, select)
-        lines = list(itertools.product(*values.values()))
-        sizes = {name: np.array(column) for name, column in
-                 zip(values, zip(*lines, strict=True), strict=True)}  # fmt: skip
+        sizes = _sizes(tables[kernel], by, select)
+        rest = {name: value for name, value in select.items() if name not in (*sizes, PROBLEM)}
         devices = chosen("device", [device.key for device in space.devices])
-        rest = {name: value for name, value in select.items() if name not in values}
         for device, model in itertools.product(devices, chosen("model", space.plan.models)):
             yield rest | {"kernel": kernel, "device": device, "model": model}, sizes
 
 
+def _tables(space: KernelSpace) -> list[dict[str, Array]]:
+    """Return the sizes of a kernel in tables: values that vary together are columns of one."""
+    found = {
+        d.name: {d.name: np.array(d.values)} for d in space.grid.dimensions if d.kind == "size"
+    }
+    rows = next((d for d in space.grid.dimensions if d.kind == "problem"), None)
+    listed: dict[str, Array] = {}
+    if rows is not None and rows.stacked is not None:
+        listed = {name: rows.stacked.column(name) for name in rows.stacked.axes}
+    tables = [] if rows is None else [{PROBLEM: np.array(rows.values), **listed}]
+    for name, default in space.kernel.sizes.items():
+        if name not in listed:
+            tables.append(found.get(name, {name: np.array([default])}))
+    return tables
+
+
 def _sizes(
-    space: Space, kernel: str, by: Sequence[str], select: Mapping[str, Any]
-) -> dict[str, list[Any]]:
-    """Return the values of the sizes that make the problems of a kernel."""
-    found: dict[str, list[Any]] = {}
-    own = space[kernel]
-    for name, default in own.kernel.sizes.items():
-        values = next((list(d.values) for d in own.grid.dimensions if d.name == name), [default])
-        if (name not in by) if by else (len(values) < 2):
+    tables: Sequence[Mapping[str, Array]], by: Sequence[str], select: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Return the sizes of the problems: all combinations of the tables' rows."""
+    parts: list[dict[str, Array]] = []
+    for table in tables:
+        each = PROBLEM in by and PROBLEM in table
+        names = [
+            name
+            for name, values in table.items()
+            if each or (name in by if by else len({*values.tolist()}) > 1)
+        ]
+        names = [name for name in names if name != PROBLEM]
+        if not names:
             continue
-        if select.get(name) is not None:
-            values = list(selected_values(name, values, select[name]))
-        found[name] = values
-    if not found:  # one problem
-        name = next(iter(own.kernel.sizes))
-        found[name] = [own.kernel.sizes[name]]
-    return found
+        kept = np.ones(len(table[names[0]]), bool)
+        for name in table.keys() & select.keys():
+            kept &= _is_selected(table[name], select[name])
+            if not kept.any():
+                raise QueryError(f"{name}={select[name]}: the plan has none of these values")
+        part = {name: table[name][kept] for name in names}
+        if PROBLEM in table and not each:
+            first = np.sort(distinct_rows(part)[0])
+            part = {name: column[first] for name, column in part.items()}
+        parts.append(part)
+    if not parts:  # one problem
+        parts.append({n: values[:1] for n, values in tables[0].items() if n != PROBLEM})
+    places = np.indices([len(next(iter(part.values()))) for part in parts]).reshape(len(parts), -1)
+    return {name: column[at] for part, at in zip(parts, places, strict=True)
+            for name, column in part.items()}  # fmt: skip
+
+
+def _is_selected(values: Array, wanted: Any) -> Array:
+    """Return which values are selected: by a value, a list, or a pair with both ends."""
+    if isinstance(wanted, tuple):
+        low, high = (end if end is not None else edge for end, edge in
+                     zip(wanted, (-np.inf, np.inf), strict=True))  # fmt: skip
+        return (values >= low) & (values <= high)
+    return np.isin(values, wanted if isinstance(wanted, list) else [wanted])
 
 
 def _losses(problems: Problems, progress: Progress | None) -> tuple[Array | None, int]:

@@ -17,6 +17,7 @@ from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.variables import Variable, variables
+from sweep.fields import PROBLEM
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, space_of
 from sweep.runs.run_size import check_fits, forecast
@@ -319,12 +320,19 @@ class _Growth:
 
     def _of_kernel(self, old: KernelSpace, new: KernelSpace) -> dict[str, Array]:
         """Return the older indices for the dimensions of one kernel."""
-        before = {d.name: d for d in old.grid.dimensions}
+        known = {d.name: d for d in old.grid.dimensions}
+        before = dict(known)
         found: dict[str, Array] = {}
         for dimension in new.grid.dimensions:
             name = dimension.name
             if name in before:
                 labels = _labels(before.pop(name))
+                one, other = ([axis.name for axis in d.axes] for d in (known[name], dimension))
+                if name == PROBLEM and one != other:
+                    raise self._error(
+                        f" has problems of {', '.join(one)}, {self.new.plan.origin} of"
+                        f" {', '.join(other)}: an extension adds problems"
+                    )
             elif name in old.fixed:
                 labels = [old.fixed[name]]
             elif dimension.kind in ("core", "memory") and name.endswith("_ratio"):

@@ -1,4 +1,4 @@
-"""The values of a plan's axes."""
+"""The values of an axis: lists, ranges and single values, checked."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def axis_values(where: str, axis: Any) -> Values:
     elif isinstance(axis, (list, tuple, range)) or np.ndim(axis):
         if len(axis) > MAX_AXIS:
             raise PlanError(f"{where}: {len(axis):,} values, more than {MAX_AXIS:,}")
-        values = tuple(map(_python, axis))
+        values = tuple(map(plain_number, axis))
     else:
-        values = (_python(axis),)
+        values = (plain_number(axis),)
     if not values:
         raise PlanError(f"{where}: the axis is empty; it needs at least one value")
-    kinds = {_kind(where, value) for value in values}
+    kinds = {kind_of(where, value) for value in values}
     if len(kinds) > 1:
         raise PlanError(f"{where}: the axis mixes {' and '.join(sorted(kinds))}")
     if len(set(values)) != len(values):
@@ -54,12 +54,13 @@ def axis_values(where: str, axis: Any) -> Values:
     return values
 
 
-def _python(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
     """Return a number of NumPy, or an array of one, as Python's."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and value.size == 1 else value
 
 
-def _kind(where: str, value: Any) -> str:
+def kind_of(where: str, value: Any) -> str:
+    """Return ``numbers``, ``strings`` or ``booleans``; refuse what no axis can hold."""
     if isinstance(value, bool):
         return "booleans"
     if isinstance(value, (int, float)):
@@ -77,7 +78,7 @@ def _kind(where: str, value: Any) -> str:
 
 def _range(where: str, axis: Mapping[str, Any]) -> Values:
     allowed = ("start", "stop", "step")
-    axis = {key: _python(value) for key, value in axis.items()}
+    axis = {key: plain_number(value) for key, value in axis.items()}
     for key in axis:
         if key not in allowed:
             hint = nearest(key, allowed)
@@ -85,7 +86,7 @@ def _range(where: str, axis: Mapping[str, Any]) -> Values:
     for key in allowed:
         if not isinstance(axis.get(key), (int, float)) or isinstance(axis.get(key), bool):
             raise PlanError(f"{where}.{key}: a range needs the numbers start, stop and step")
-        _kind(where, axis[key])
+        kind_of(where, axis[key])
     start, stop, step = (axis[key] for key in allowed)
     if step <= 0:
         raise PlanError(f"{where}.step = {step}: must be above 0")

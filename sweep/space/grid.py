@@ -28,7 +28,7 @@ would leave all threads but one without work."""
 
 @dataclass(frozen=True)
 class Configurations:
-    """A list of configurations, in lexicographic order of their parameters' values.
+    """A list of configurations, or of problems, row by row.
 
     Attributes
     ----------
@@ -40,6 +40,20 @@ class Configurations:
 
     axes: Mapping[str, Values]
     indices: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Configurations:
+        """Return the rows of a table, given by column; values count in the order of their rows."""
+        axes: dict[str, Values] = {}
+        indices: dict[str, Array] = {}
+        for name, column in columns.items():
+            values, first, places = np.unique(
+                np.asarray(column), return_index=True, return_inverse=True
+            )
+            order = np.argsort(first)
+            axes[name] = tuple(values[order].tolist())
+            indices[name] = np.argsort(order)[places.ravel()]
+        return cls(axes, indices)
 
     def __len__(self) -> int:
         return len(next(iter(self.indices.values()), ()))
@@ -65,8 +79,8 @@ class Dimension:
     """One dimension of a grid.
 
     ``kind`` is ``"device"``, ``"size"``, ``"parameter"``, ``"core"`` or ``"memory"``, or
-    ``"configuration"`` for a list of configurations: ``values`` are then their numbers, and
-    ``stacked`` has the parameters.
+    ``"configuration"`` for a list of configurations or ``"problem"`` for a list of problems:
+    ``values`` are then their numbers, and ``stacked`` has the parameters or sizes.
     """
 
     name: str
@@ -81,10 +95,11 @@ class Dimension:
 
     @property
     def axes(self) -> tuple[Dimension, ...]:
-        """The dimension itself, or a dimension for each parameter that it stacks."""
+        """The dimension itself, or a dimension for each parameter or size that it stacks."""
         if self.stacked is None:
             return (self,)
-        return tuple(Dimension(n, v, "parameter") for n, v in self.stacked.axes.items())
+        kind = "size" if self.kind == "problem" else "parameter"
+        return tuple(Dimension(n, v, kind) for n, v in self.stacked.axes.items())
 
     def taken(self, numbers: Sequence[int] | Array) -> Dimension:
         """Return the same dimension with some of its values."""
@@ -169,7 +184,8 @@ class Grid:
     Parameters
     ----------
     dimensions : tuple of Dimension
-        In result order: device, problem sizes, tuning parameters, core clock, memory clock.
+        In result order: device, problem sizes, the list of problems, tuning parameters, core clock,
+        memory clock.
     chunk_points : int, optional
         Target number of configurations in a chunk. By default 2 million, and down to half a million
         in grids of less than 8 million.

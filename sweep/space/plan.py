@@ -22,6 +22,7 @@ from sweep.fields import VARIANTS
 from sweep.models import model_names
 from sweep.space.axes import axis_values, check_clocks
 from sweep.space.grid import CLOCK_AXES, Values
+from sweep.space.problems import problem_columns
 from sweep.specs.formats import PLAN
 from sweep.specs.reading import load_toml
 
@@ -57,6 +58,11 @@ class Plan:
         Parameters that are left out take the kernel file's values.
     kernel_axes : mapping
         Kernel name (file stem) to axes that hold for this kernel only.
+    problems : mapping, sequence or path, optional
+        Sizes (and parameters) whose values belong together, such as the shapes of a model's
+        products: columns by name, rows, or the path of a CSV or JSON file, which begins in
+        ``folder`` (:func:`sweep.space.problems.problem_columns`). Results have a dimension
+        ``problem`` with a place for each row. They hold for the kernels that have these names.
     constraints : sequence of str
         Expressions that a configuration must satisfy, besides the kernel files' own. Each applies
         to the kernels that know all its names.
@@ -110,6 +116,7 @@ class Plan:
     origin: str = "plan"
     layout: str | None = None
     folder: str | os.PathLike[str] = ""
+    problems: Mapping[str, Values] | None = None
 
     def __post_init__(self) -> None:
         """Normalise sequences to tuples and check every key."""
@@ -125,6 +132,9 @@ class Plan:
         kernel_axes = self._mapping("kernel", self.kernel_axes).items()
         checked = {kernel: self._axes(f"kernel.{kernel}", axes) for kernel, axes in kernel_axes}
         object.__setattr__(self, "kernel_axes", checked)
+        if self.problems is not None:
+            columns = problem_columns(f"{self.origin}: problems", self.problems, self.folder)
+            object.__setattr__(self, "problems", columns)
         for model, options in self._mapping("options", self.options).items():
             self._choice("options", model, self.models)
             self._mapping(f"options.{model}", options)

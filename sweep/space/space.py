@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from sweep.models import get_model, model_names
 from sweep.space.completing import with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Configurations, Dimension, Grid
 from sweep.space.plan import Plan
+from sweep.space.problems import problem_dimension
 from sweep.space.valid import Names, valid_configurations
 from sweep.specs import (
     DEVICE_NAMES,
@@ -262,8 +263,10 @@ def _check_axes(plan: Plan, kernels: tuple[Kernel, ...]) -> None:
         check_known(key, own, what, error=PlanError)
         what = "the kernel has no such parameter or size"
         tables.append((f"kernel.{key}", axes, list(own[key]), what))
+    if plan.problems is not None:
+        tables.append(("problems", plan.problems, tables[0][2], tables[0][3]))
     for where, axes, names, what in tables:
-        known = [*CLOCK_AXES, *dict.fromkeys(names)]
+        known = [*(CLOCK_AXES if where != "problems" else ()), *dict.fromkeys(names)]
         for name in axes:
             check_known(name, known, f"{plan.origin}: {where}.{name}: {what}", error=PlanError)
 
@@ -274,21 +277,19 @@ def _kernel_space(plan: Plan, kernel: Kernel, devices: tuple[Device, ...]) -> Ke
     replaced = {name.removesuffix("_ratio") for name in own if name in CLOCK_AXES}
     axes = {n: v for n, v in plan.axes.items() if n.removesuffix("_ratio") not in replaced}
     axes.update(own)
+    problems = _problems(plan, kernel, axes)
+    for listed, columns in ((False, axes), (True, problems)):
+        for name, values in columns.items():
+            for number, reason in _wrong_values(kernel, name, values):
+                where = f"problems: row {number + 1}: {name}" if listed else f"axes.{name}"
+                raise PlanError(f"{plan.origin}: {where} = {values[number]!r}: {reason}")
     dimensions = [Dimension("device", tuple(device.key for device in devices), "device")]
-    for name, values in axes.items():
-        if name in kernel.sizes and any(isinstance(v, (str, bool)) or v <= 0 for v in values):
-            wrong = next(v for v in values if isinstance(v, (str, bool)) or v <= 0)
-            raise PlanError(f"{plan.origin}: axes.{name} = {wrong!r}: a problem size is above 0")
     dimensions += [Dimension(n, axes[n], "size") for n in kernel.sizes if n in axes]
-    fixed = {name: value for name, value in kernel.sizes.items() if name not in axes}
-    tuned = {name: tuple(axes.get(name, values)) for name, values in kernel.parameters.items()}
-    for name, values in kernel.parameters.items():
-        for value in tuned[name]:
-            if _kind(value) is not _kind(values[0]):
-                raise PlanError(
-                    f"{plan.origin}: axes.{name} = {value!r}: the kernel file has values like "
-                    f"{values[0]!r}"
-                )
+    dimensions += [problem_dimension(problems)] if problems else []
+    swept = axes.keys() | problems.keys()
+    fixed = {name: value for name, value in kernel.sizes.items() if name not in swept}
+    tuned = {name: tuple(axes.get(name, values)) for name, values in kernel.parameters.items()
+             if name not in problems}  # fmt: skip
     known = _known_names(kernel)
     extra = (Expression.parse(text) for text in plan.constraints)
     constraints = (*kernel.constraints, *(e for e in extra if e.names <= known))
@@ -303,6 +304,31 @@ def _kernel_space(plan: Plan, kernel: Kernel, devices: tuple[Device, ...]) -> Ke
     ]
     return KernelSpace(kernel, devices, Grid(tuple(dimensions), plan.chunk_points), fixed,
                        constraints)  # fmt: skip
+
+
+def _problems(plan: Plan, kernel: Kernel, axes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the plan's list of problems that a kernel has: all of them, or none."""
+    listed, own = plan.problems or {}, _own_names(kernel)
+    found = {name: listed[name] for name in own if name in listed}
+    for name in listed if found else ():
+        if name not in own:
+            raise PlanError(
+                f"{plan.origin}: problems.{name}: kernel '{kernel.key}' has no such parameter or"
+                f" size{nearest(name, own)}, and it has {', '.join(found)}"
+            )
+        if name in axes:
+            raise PlanError(f"{plan.origin}: axes.{name}: the list of problems gives {name} too")
+    return found
+
+
+def _wrong_values(kernel: Kernel, name: str, values: Sequence[Any]) -> Iterator[tuple[int, str]]:
+    """Yield the numbers of values that a size or parameter cannot have, and why."""
+    like = kernel.parameters.get(name)
+    for number, value in enumerate(values):
+        if name in kernel.sizes and (isinstance(value, (str, bool)) or value <= 0):
+            yield number, "a problem size is above 0"
+        if like is not None and _kind(value) is not _kind(like[0]):
+            yield number, f"the kernel file has values like {like[0]!r}"
 
 
 def _kind(value: Any) -> type:

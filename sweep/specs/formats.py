@@ -209,8 +209,9 @@ class Section:
 
     ``repeated`` marks an array of tables (``[[global_access]]``). ``values`` is set if the author
     of the file chooses the names of the keys: ``size``, ``values``, ``expression``, ``model`` (a
-    table per model), ``source``, or a plan's ``axis``, ``axes`` or ``options``. ``whole`` is the
-    entry of ``[source]`` that is not the path of a value, and ``whole_meaning`` its meaning.
+    table per model), ``source``, or a plan's ``axis``, ``axes``, ``columns`` or ``options``.
+    ``whole`` is the entry of ``[source]`` that is not the path of a value, and ``whole_meaning``
+    its meaning.
     """
 
     name: str

@@ -7,7 +7,7 @@ import re
 
 from sweep.errors import SpecError, SweepError
 from sweep.expressions import FUNCTIONS
-from sweep.fields import COMMON_FIELDS, STACKED
+from sweep.fields import COMMON_FIELDS, PROBLEM, STACKED
 from sweep.specs.formats import DEVICE_NAMES
 
 MAX_NAME = 100
@@ -33,7 +33,7 @@ RESERVED_NAMES = frozenset(_MEANINGS)
 _DIMENSIONS = ("model", "device", "kernel", "core_clock", "core_clock_ratio", "memory_clock",
                "memory_clock_ratio", "assumed", "power_assumed")  # fmt: skip
 
-RESERVED_DIMENSIONS = frozenset({*_DIMENSIONS, STACKED, *COMMON_FIELDS})
+RESERVED_DIMENSIONS = frozenset({*_DIMENSIONS, STACKED, PROBLEM, *COMMON_FIELDS})
 """Names with another meaning in a dataset, which sizes and parameters must not have."""
 
 

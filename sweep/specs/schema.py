@@ -57,9 +57,11 @@ _AXIS: Schema = {
         },
     ]
 }
+_ROW: Schema = {"type": "object", "additionalProperties": {"type": ["number", "string", "boolean"]}}
 _OF_PLAN: dict[str, Schema] = {
     "axis": _AXIS,
     "axes": {"type": "object", "additionalProperties": _AXIS},
+    "columns": {**_LIST, "anyOf": _VALUES},
     "options": {"type": "object", "additionalProperties": _WORD},
 }
 _MODEL_VALUE: Schema = {"anyOf": [{"type": "number"}, _WORD, _LIST]}
@@ -136,6 +138,8 @@ def _section(
         body = _models(model_parameters)
     elif section.values in _OF_PLAN:
         body = _mapping(_OF_PLAN[section.values])
+        if section.values == "columns":  # or rows, or a path
+            body = {"anyOf": [body, _LIST | {"items": _ROW}, _WORD]}
     elif section.values:
         dimension = frozenset() if section.values == "expression" else RESERVED_DIMENSIONS
         taken = {"enum": sorted(RESERVED_NAMES | dimension)}
@@ -254,6 +258,7 @@ _CHOSEN = {
     "axis": "names of the kernels' sizes and parameters, and clocks, each with a list, one value or"
     " { start, stop, step } with both ends",
     "axes": "a table of axes by the kernel's name",
+    "columns": "names of the kernels' sizes and parameters, each with a list, a value for each row",
     "options": "a table of options by the model's name",
     "deviation": "a number each, in the unit of the value",
     "source": f'"KIND: REFERENCE" with KIND one of {", ".join(SOURCE_KINDS)}',

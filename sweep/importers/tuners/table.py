@@ -224,6 +224,18 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     return header, lines
 
 
+def read_cells(source: Source) -> list[tuple[int, dict[str, Value]]]:
+    """Return the lines of a CSV file: their numbers, and by column a number, a boolean or text.
+
+    Raises
+    ------
+    TuningError
+        The file is no CSV, or a line has another number of cells than the header.
+    """
+    lines = _lines(source)[1]
+    return [(number, {n: _value(text) for n, text in cells.items()}) for number, cells in lines]
+
+
 def time_column(source: Source, header: Sequence[str], columns: Columns) -> tuple[str, float]:
     """Return the name of the column of the time, and its unit in seconds.
 
