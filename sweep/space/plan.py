@@ -58,11 +58,6 @@ class Plan:
         Parameters that are left out take the kernel file's values.
     kernel_axes : mapping
         Kernel name (file stem) to axes that hold for this kernel only.
-    problems : mapping, sequence or path, optional
-        Sizes (and parameters) whose values belong together, such as the shapes of a model's
-        products: columns by name, rows, or the path of a CSV or JSON file, which begins in
-        ``folder`` (:func:`sweep.space.problems.problem_columns`). Results have a dimension
-        ``problem`` with a place for each row. They hold for the kernels that have these names.
     constraints : sequence of str
         Expressions that a configuration must satisfy, besides the kernel files' own. Each applies
         to the kernels that know all its names.
@@ -90,6 +85,11 @@ class Plan:
         default a grid, unless it is large and less than half of it is valid.
     folder : path
         Where relative paths of kernels and devices begin; for a file, its own folder.
+    problems : mapping, sequence or path, optional
+        Sizes (and parameters) whose values belong together, such as the shapes of a model's
+        products: columns by name, rows, or the path of a CSV or JSON file, which begins in
+        ``folder`` (:func:`sweep.space.problems.problem_columns`). Results have a dimension
+        ``problem`` with a place for each row. They hold for the kernels that have these names.
 
     Raises
     ------
