@@ -140,6 +140,9 @@ class Frame:
             self.file.sources["sizes.dynamic_shared_bytes"] = "assumed: none: the launch sets it"
             shared = f"{shared} + dynamic_shared_bytes"
         resources["shared_memory_bytes"] = shared
+        numbers = [{"": float(a.tensor_columns)} for a in self.analyses]
+        if columns := self.columns.value("tensor_columns", numbers):
+            resources["tensor_memory_columns"] = columns
 
     def constraints(self, parameters: Mapping[str, Any]) -> None:
         """Add what is valid: configurations that compile, on GPUs that run their code."""

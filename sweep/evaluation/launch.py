@@ -111,7 +111,7 @@ def build_launch(
     l2_hits = evaluate.l2_hits(kernel.expressions.get("cache.l2_hit_rate"))
     per_block = steps(block_limits, threads, registers, shared_bytes, limits, columns_of_tensors)
     launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
-    reused = reuse_of(kernel, evaluate, steps(blocks_at_once, per_block.fitting, n_sm))
+    reused = reuse_of(kernel, evaluate, steps(blocks_at_once, per_block.fitting, n_sm, blocks))
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
     matrix_parallel = number("parallelism.matrix", 1e6)

@@ -43,7 +43,10 @@ def limits_of(space: KernelSpace, plan: Plan) -> Mapping[int, float]:
     name. A device without a power model, or without a range of core clocks, has none. Neither has
     one that stays below its limit at full activity.
     """
-    return _limits(space, plan.power_limit, names_core_clock(space, plan))
+    own = () if names_core_clock(space, plan) else space.devices
+    if plan.power_limit is None and not any("clocks.power_limit" in d.values for d in own):
+        return {}  # at once, and without keeping the space
+    return _limits(space, plan.power_limit)
 
 
 def names_core_clock(space: KernelSpace, plan: Plan) -> bool:
@@ -52,11 +55,11 @@ def names_core_clock(space: KernelSpace, plan: Plan) -> bool:
     return any(name in named for name in CLOCK_AXES if name.startswith("core"))
 
 
-@lru_cache(maxsize=64)
-def _limits(space: KernelSpace, everywhere: float | None, is_named: bool) -> Mapping[int, float]:
+@lru_cache(maxsize=4)
+def _limits(space: KernelSpace, everywhere: float | None) -> Mapping[int, float]:
     found = {}
     for number, device in enumerate(space.devices):
-        own = None if is_named else device.values.get("clocks.power_limit")
+        own = device.values.get("clocks.power_limit")
         limit = own if everywhere is None else everywhere
         has_model = {"power.static", "clocks.core_min"} <= device.values.keys()
         if limit is not None and has_model and (_full_power(space, number) > limit).any():
@@ -128,11 +131,7 @@ def lower_clocks(
             chosen = every[start : start + limits.ARRAYS]
             at = tuple(axis[chosen] for axis in over)
             fixed = {name: np.broadcast_to(given[name], shape)[at] for name in launch}
-            along = {
-                name: table[sample[chosen] if len(table) > 1 else 0, :, memory[chosen]]
-                for name, table in ladder.items()
-            }
-            rows = _Rows(model_name, plan, length, fixed, along)
+            rows = _Rows(model_name, plan, length, fixed, ladder, sample[chosen], memory[chosen])
             for name, values in rows.at(rows.highest(limit), tuple(results)).items():
                 results[name][at] = values
 
@@ -142,18 +141,26 @@ def _pass(model: str, plan: Plan, length: int, outputs: tuple[str, ...]) -> Any:
 
 
 class _Rows(NamedTuple):
-    """Configurations on a ladder: inputs that do not depend on the clock, and those by rung."""
+    """Configurations on a ladder.
+
+    ``fixed`` are inputs that do not depend on the clocks, ``ladder`` the others: over device, rung
+    and memory clock. ``sample`` and ``memory`` are the configurations' places there.
+    """
 
     model: str
     plan: Plan
     length: int
     fixed: Mapping[str, Array]
-    along: Mapping[str, Array]
+    ladder: Mapping[str, Array]
+    sample: Array
+    memory: Array
 
     def at(self, rung: Array, outputs: tuple[str, ...]) -> dict[str, Array]:
         """Return outputs at a rung of each configuration."""
-        every = np.arange(len(rung))
-        clocked = {name: table[every, rung] for name, table in self.along.items()}
+        clocked = {
+            name: table[self.sample if len(table) > 1 else 0, rung, self.memory]
+            for name, table in self.ladder.items()
+        }
         with np.errstate(all="ignore"):
             found: dict[str, Array] = _pass(self.model, self.plan, self.length, outputs)(
                 {**self.fixed, **clocked}
@@ -162,8 +169,7 @@ class _Rows(NamedTuple):
 
     def highest(self, limit: float) -> Array:
         """Return the highest rung, of each configuration, whose power meets a limit [W]."""
-        n = len(next(iter(self.along.values())))
-        too_high, meets = np.zeros(n, np.int64), np.full(n, RUNGS)
+        too_high, meets = np.zeros_like(self.memory), np.full_like(self.memory, RUNGS)
         for _ in range(STEPS):
             middle = (too_high + meets) // 2
             passes = self.at(middle, ("power",))["power"] <= limit

@@ -13,7 +13,7 @@ from sweep.models.workload import Array
 from sweep.specs import Device, Kernel
 
 ORDER = (
-    "rows", "columns", "group", "row_bytes", "column_bytes", "row_share", "column_share",
+    "rows", "columns", "group", "row_bytes", "column_bytes", "row_share", "column_share", "shared",
 )  # fmt: skip
 
 
@@ -37,7 +37,8 @@ def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, t
     """
     if not any(access.reuse for access in kernel.global_accesses):
         return {}
-    order = [evaluate(kernel.expressions.get(f"tile_order.{key}"), default=1.0) for key in ORDER]
+    order = [evaluate(kernel.expressions.get(f"tile_order.{key}"), default=float(key != "shared"))
+             for key in ORDER]  # fmt: skip
     parts = evaluate.steps(_partitions, evaluate.devices, evaluate.ndim)
     found = [
         evaluate.steps(_hits, *order, at_once, caches.values["l2_bytes"], parts)
@@ -59,14 +60,15 @@ def _partitions(devices: tuple[Device, ...], ndim: int) -> Any:
 
 def _hits(
     rows: Array, columns: Array, group: Array, row_bytes: Array, column_bytes: Array,
-    row_share: Array, column_share: Array, at_once: Array, capacity: Array, partitions: Array,
+    row_share: Array, column_share: Array, shared: Array, at_once: Array, capacity: Array,
+    partitions: Array,
 ) -> tuple[Array, Array]:  # fmt: skip
     strips = rows, columns, group, row_bytes, column_bytes
-    found = fetches(*strips, at_once, capacity / partitions)
+    found = fetches(*strips, at_once, capacity / partitions, shared)
     return hit_rates(rows, columns, row_share, column_share, *found)
 
 
-def blocks_at_once(fitting: Array, n_sm: Array) -> Array:
-    """Return the blocks that run at once on all multiprocessors, at least one on each."""
-    at_once: Array = np.maximum(fitting, 1.0) * n_sm
+def blocks_at_once(fitting: Array, n_sm: Array, blocks: Array) -> Array:
+    """Return the blocks that run at once, one at least on each multiprocessor if there are more."""
+    at_once: Array = np.minimum(np.maximum(fitting, 1.0) * n_sm, blocks)
     return at_once

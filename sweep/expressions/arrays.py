@@ -288,6 +288,10 @@ def _select(value: _Operand, condition: _Operand, other: _Operand) -> _Operand:
     fault = _either(_where_reached(value.fault, taken), _where_reached(other.fault, ~taken))
     fault = _either(condition.fault, fault)
     settled = value.settled and other.settled
+    if taken.size == np.count_nonzero(taken) or not taken.any():
+        # Only one branch is taken: what the other depends on does not make the table larger.
+        only = (value if taken.any() else other).value
+        return _Operand(only.astype(np.result_type(value.value, other.value)), fault, settled)
     return _Operand(np.where(taken, value.value, other.value), fault, settled)
 
 

@@ -38,7 +38,7 @@ Array = NDArray[Any]
 # calculator spreadsheet (version 5.1, sheet "GPU Data") and by cuda_occupancy.h of CUDA 7.
 _FERMI_COARSE = (21, 22, 29, 30, 37, 38, 45, 46)
 
-# What ``tcgen05.alloc`` takes at least (PTX ISA).
+# What ``tcgen05.alloc`` takes at least; it waits until there is room.
 _FEWEST_COLUMNS = 32.0
 
 

@@ -11,6 +11,10 @@ IBM Systems Journal 9, 1970).
 The order is that of grouped rows: the blocks pass a column of a group of rows, then the group's
 next column, and group by group. A group of one row is row-major order; a group of all rows
 column-major. Triton's tutorial on matrix products calls the rows of a group ``GROUP_SIZE_M``.
+Persistent programs, each of which takes the next tile of the order that is left, read what waves of
+as many blocks read. Programs that share tiles (stream-K) are not in step: each begins in another
+place of its strips. What a wave reads together they read one after the other, and once only if the
+cache keeps it as long.
 `tests/hardware/test_tile_order.py` has the same from a simulated cache.
 """
 
@@ -43,6 +47,7 @@ def fetches(
     column_bytes: Array,
     at_once: Array,
     capacity: Array,
+    shared: Array | float = 0.0,
 ) -> tuple[Array, Array]:
     """Return how often a row's strip and a column's come from DRAM, each at least once.
 
@@ -58,12 +63,44 @@ def fetches(
         Blocks that run at once [1].
     capacity : array
         What the cache holds [B].
+    shared : array
+        Tiles at the end of the order that all blocks share in equal parts of their strips, fewer
+        than blocks [1].
 
     Returns
     -------
     tuple of array
         Mean fetches of a row's strip and of a column's [1].
     """
+    strips = rows, columns, group, row_bytes, column_bytes
+    (of_row, of_column), _ = _in_step(*strips, at_once, capacity)
+    if not np.any(shared):
+        return of_row, of_column
+    (row, column), (high, wide, wave) = _in_step(*strips, np.minimum(at_once, shared), capacity)
+    # Between two reads of a part of a row's strip lie those of other strips for a tile's width.
+    tile = row_bytes + column_bytes
+    of_rows, of_columns = (1.0 - kept(np.minimum(n * tile, wave), capacity) for n in (high, wide))
+    most_of_row, most_of_column = np.maximum(columns / row, 1.0), np.maximum(rows / column, 1.0)
+    apart = _moments(shared, at_once)
+    row = row * (1.0 + of_rows * (np.minimum(np.minimum(wide, apart), most_of_row) - 1.0))
+    column = column * (
+        1.0 + of_columns * (np.minimum(np.minimum(high, apart), most_of_column) - 1.0)
+    )
+    share = np.minimum(shared / np.maximum(rows * columns, 1.0), 1.0)
+    return of_row + share * (row - of_row), of_column + share * (column - of_column)
+
+
+def _moments(shared: Array | float, blocks: Array) -> Array:
+    """Return at how many moments the same part of a strip is read, if tiles are shared equally."""
+    tiles = np.rint(np.maximum(shared, 1.0)).astype(np.int64)
+    return tiles / np.gcd(tiles, np.rint(blocks).astype(np.int64))
+
+
+def _in_step(
+    rows: Array, columns: Array, group: Array, row_bytes: Array, column_bytes: Array,
+    at_once: Array, capacity: Array,
+) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:  # fmt: skip
+    """Return fetches of blocks that go in step; and a wave's rows, columns and bytes."""
     rows, columns = np.maximum(rows, 1.0), np.maximum(columns, 1.0)
     group = np.clip(group, 1.0, rows)
     at_once = np.clip(at_once, 1.0, rows * columns)
@@ -79,7 +116,7 @@ def fetches(
     within = 1.0 + (1.0 - kept(wave, capacity)) * (np.maximum(group / high, 1.0) - 1.0)
     group_to_group = passed * row_bytes + columns * column_bytes
     of_column = within * (1.0 + (1.0 - kept(group_to_group, capacity)) * (rows / passed - 1.0))
-    return of_row, of_column
+    return (of_row, of_column), (high, wide, wave)
 
 
 def hit_rates(

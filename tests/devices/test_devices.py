@@ -33,7 +33,8 @@ def test_values__are_those_printed(key):
 MAKERS = "nvidia.com amd.com llvm.org github.com"
 PRESS = """tomshardware.com tomshw.it overclock3d.net hothardware.com vortez.net guru3d.com
 techpowerup.com hardwareluxx.de fudzilla.com anandtech.com technic3d.com tweaktown.com
-fanaticosdelhardware.com computerbase.de chipsandcheese.com io-tech.fi"""
+fanaticosdelhardware.com computerbase.de chipsandcheese.com io-tech.fi techgage.com
+ocaholic.ch"""
 BOARD_SPECIFICATIONS = "manualmachine.com"
 """Keeps NVIDIA's board specifications of the K20 and K40."""
 PRODUCT = r"([\d.]+) (?:TFLOP/s|TOPS)[^;]*? over 2 x (\d+)(?: SMs)? x (\d+) MHz"

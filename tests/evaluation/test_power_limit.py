@@ -25,8 +25,7 @@ CLOCK = "actual_core_clock"
 def limited(tmp_path_factory):
     """Return the path of a Titan X of which much of vector_add exceeds the limit."""
     text = sweep.load_device("gtx_titan_x").text
-    text = text.replace("[chip]", f"power_limit_W = {LIMIT}\n[chip]", 1)
-    text = text.replace("[source]", '[source]\n"clocks.power_limit_W" = "assumed: a test"', 1)
+    text = text.replace("power_limit_W = 250", f"power_limit_W = {LIMIT}")
     path = tmp_path_factory.mktemp("devices") / "limited.toml"
     path.write_text(text)
     return str(path)
@@ -40,7 +39,8 @@ def results(plan):
 def test_what_is_above_the_limit_runs_at_a_lower_clock__the_rest_as_without(limited):
     plan = sweep.Plan(["vector_add"], [limited, "rtx_3090"], [*model_names()], **OPTIONS)
     found, plain = results(plan), results(replace(plan, devices=("gtx_titan_x", "rtx_3090")))
-    assert "clocks.power_limit_W" in str(found.assumed.values) and CLOCK not in plain
+    assert "power.static_W" in str(found.assumed.values) and CLOCK not in plain
+    assert "power.static_W" not in str(plain.assumed.values)
     over = (plain.power.values > LIMIT) & (plain.power.values > 0)
     assert over.any() and not over.all() and not over[:, 1].any()
     clock, nominal = found[CLOCK].values, plain.core_clock.values.reshape(1, 2, 1, 1, 1, 1)

@@ -92,6 +92,12 @@ def test_matrix_instructions__have_the_multiply_adds_of_a_warp(name, product):
     assert found.product == product and bool(found.remark) == (product is None)
 
 
+def test_tensor_memory__is_what_the_text_allocates():
+    alloc = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%rd1]"
+    assert kernel(f"{alloc}, 128; {alloc}, 32; {alloc}, %r1;").tensor_columns == 160
+    assert kernel("mov.u32 %r1, 128;").tensor_columns == 0
+
+
 @pytest.mark.parametrize(("step", "passes"), [(16, 1), (128, 8), (144, 1)])
 @pytest.mark.parametrize("matrices", [1, 2, 4])
 def test_rows_of_matrices__are_served_eight_at_a_time(step, passes, matrices):

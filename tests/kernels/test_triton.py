@@ -126,3 +126,90 @@ def test_a_time_is_the_same_beside_loads_that_are_waited_for():
     together = times([1, 2, 3])
     for n in (1, 2, 3):
         np.testing.assert_array_equal(together.sel(num_stages=n), times([n]).sel(num_stages=n))
+
+
+TILE = {"BLOCK_M": [128], "BLOCK_N": [128], "BLOCK_K": [64], "GROUP_M": [8], "num_warps": [8],
+        "num_stages": [3]}  # fmt: skip
+SMS = 108  # of an A100
+
+
+def launched(**axes):
+    """Return the launch of one configuration on an A100, and its time [s]."""
+    import sweep
+
+    axes = TILE | {name: [value] for name, value in axes.items()}
+    plan = Plan(["triton_matmul"], ["a100_80gb"], ["combined"], variant="revised", axes=axes,
+                precision="float64")  # fmt: skip
+    (space,) = resolve(plan).kernels
+    time = sweep.evaluate(plan)["triton_matmul"].dataset.execution_time.load()
+    return build_launch(space), float(time.squeeze())
+
+
+def one(launch, name):
+    return float(np.asarray(launch.values[name]).squeeze())
+
+
+def moved(launch, name):
+    """Return the bytes that all blocks move by an access."""
+    (access,) = (a for a in launch.workload.global_accesses if a.name == name)
+    count, size = (np.asarray(part).squeeze() for part in (access.count, access.moved_bytes))
+    per_warp = float(count * size)
+    return per_warp * one(launch, "blocks") * one(launch, "threads_per_block") / 32
+
+
+@pytest.mark.parametrize(("m", "n"), [(1024, 1024), (1536, 1536), (4096, 4096)])
+def test_persistent__every_tile_once_in_whole_waves(m, n):
+    tiles, steps = m // 128 * n // 128, 4096 // 64
+    plain, _ = launched(m=m, n=n, k=4096)
+    for programs in (1, 2):
+        found, time = launched(m=m, n=n, k=4096, PERSISTENT=programs)
+        assert one(found, "blocks") == min(programs * SMS, tiles)
+        full, left = divmod(tiles, one(found, "programs"))
+        waves = full + min(1, -(-left // SMS) / programs)
+        assert one(found, "busiest") == waves * steps
+        for access in ("a", "b", "c"):
+            # The first step of a program is that of its first tile; all others go on.
+            first = moved(found, f"{access}_first") if access != "c" else 0.0
+            before = moved(plain, f"{access}_first") if access != "c" else 0.0
+            assert moved(found, access) + first == pytest.approx(moved(plain, access) + before)
+        assert moved(found, "partial") == moved(found, "parts_read") == 0
+    # As many waves of blocks that do not begin anew: no more time than a block for each tile that
+    # has a multiprocessor to itself.
+    alone = (tiles // SMS + (tiles % SMS > 0)) * launched(m=128, n=128 * SMS, k=4096)[1]
+    assert launched(m=m, n=n, k=4096, PERSISTENT=1)[1] < alone
+
+
+def test_stream_k__has_no_quantisation_and_exchanges_parts():
+    """One tile more than fills all multiprocessors costs a wave, or a share of one and parts."""
+    wave, more = 12 * 9, 13 * 9  # tiles: of all multiprocessors, and nine more
+    (_, full), (_, two) = (launched(m=m * 128, n=9 * 128, k=16384, PERSISTENT=1)
+                           for m in (12, 13))  # fmt: skip
+    assert two > 1.9 * full
+    found, shared = launched(m=13 * 128, n=9 * 128, k=16384, PERSISTENT=1, STREAM_K=1)
+    assert one(found, "shared") == more - wave == 9
+    assert one(found, "busiest") == 256 + np.ceil(9 * 256 / SMS)
+    assert full < shared < 1.5 * full
+    tile_bytes = 4 * 128 * 128
+    assert moved(found, "partial") == pytest.approx(SMS * tile_bytes)
+    assert one(found, "parts_read") == 12
+    even, time = launched(m=12 * 128, n=9 * 128, k=16384, PERSISTENT=1, STREAM_K=1)
+    assert one(even, "shared") == moved(even, "partial") == 0 and time == full
+
+
+def test_reduction__writes_and_reads_all_parts():
+    m = n = 1024
+    found, time = launched(m=m, n=n, k=8192, SPLIT_K=4, REDUCTION=1)
+    assert moved(found, "partial") == moved(found, "parts_read") == pytest.approx(4 * 4 * m * n)
+    assert moved(found, "c") == pytest.approx(2 * m * n)
+    (read,) = (a for a in found.workload.global_accesses if a.name == "parts_read")
+    assert float(np.asarray(read.l2_hit_rate).squeeze()) == 1  # 16 MiB lie in L2
+    assert time < launched(m=m, n=n, k=8192)[1]
+
+
+@pytest.mark.parametrize("axes", [
+    {"STREAM_K": 1}, {"STREAM_K": 2, "PERSISTENT": 1}, {"REDUCTION": 1},
+    {"PERSISTENT": 1, "SPLIT_K": 2},
+])  # fmt: skip
+def test_orders_that_do_not_go_together(axes):
+    launch, time = launched(m=512, n=512, k=512, **axes)
+    assert np.isnan(time) and (launch.status == STATUS["constraint"]).all()

@@ -86,6 +86,13 @@ class Analysis:
         return {loop.size: 1.0 for loop in self.open_loops}
 
     @property
+    def tensor_columns(self) -> int:
+        """Columns of tensor memory that the text allocates (``tcgen05.alloc``) [1]."""
+        taken = (i for i in self.function.instructions() if i.opcode == "tcgen05")
+        sizes = [str(i.operands[-1]) for i in taken if i.modifiers[:1] == ("alloc",)]
+        return sum(int(size) for size in sizes if size.isdigit())
+
+    @property
     def open_loops(self) -> list[Loop]:
         """The loops whose trip counts neither the text nor the user tells."""
         return [x for x in self.graph.loops if x.trips is None and not x.formula]

@@ -198,6 +198,8 @@ class _Writer:
             resources["shared_memory_bytes"] = total
         elif fixed:
             resources["shared_memory_bytes"] = fixed
+        if columns := self.analysis.tensor_columns:
+            resources["tensor_memory_columns"] = columns
 
     def code(self) -> None:
         """Add the instructions and accesses, by stage if there are stages."""

@@ -33,6 +33,9 @@ TILES = {
 }
 """Names of a product's tile and of the rows of a group, in kernel files."""
 
+WITHOUT = {"SPLIT_K": 1, "PERSISTENT": 0, "STREAM_K": 0, "REDUCTION": 0}
+"""The values of parameters of kernel files that stand for a kernel without them."""
+
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -90,7 +93,7 @@ def triton_configs_text(rows: Rows, names: Mapping[str, str] | None = None) -> s
     """Return a list of ``triton.Config``, each configuration of the rows once, for autotune.
 
     The kernel's own parameters are those in capitals, as Triton's ``constexpr`` arguments are.
-    ``SPLIT_K`` is left out where it is 1: kernels that do not split k have no such argument.
+    What a kernel need not have is left out where all rows are without it: ``SPLIT_K`` of 1, say.
 
     Parameters
     ----------
@@ -103,11 +106,11 @@ def triton_configs_text(rows: Rows, names: Mapping[str, str] | None = None) -> s
         The rows lack a column.
     """
     _check(rows, OPTIONS, "triton", "a kernel such as triton_matmul")
-    whole = all(row.get("SPLIT_K", 1) == 1 for row in rows)
+    unused = {n for n, none in WITHOUT.items() if all(row.get(n, none) == none for row in rows)}
     lines = []
     for row in rows:
         own = {name: _number(value) for name, value in row.items()
-               if name.isupper() and not (whole and name == "SPLIT_K")}  # fmt: skip
+               if name.isupper() and name not in unused}  # fmt: skip
         own = _renamed(own, names or {}, "triton")
         options = ", ".join(f"{name}={_number(row[name])}" for name in OPTIONS)
         lines.append(f"triton.Config({json.dumps(own)}, {options})")
@@ -172,8 +175,10 @@ def _tiles(rows: Rows, form: str) -> Iterator[tuple[Mapping[str, Any], dict[str,
              for part, known in TILES.items()}  # fmt: skip
     _check(rows, tuple(names.values()), form, needed)
     for row in rows:
-        if row.get("SPLIT_K", 1) != 1:
-            raise QueryError(f"--format {form}: SPLIT_K={row['SPLIT_K']:g} has no place: SPLIT_K=1")
+        for name, none in WITHOUT.items():
+            if row.get(name, none) != none:
+                word = f"{name}={row[name]:g} has no place: {name}={none}"
+                raise QueryError(f"--format {form}: {word}")
         yield row, {part: int(row[name]) for part, name in names.items()}
 
 
