@@ -14,10 +14,9 @@ from sweep.errors import QueryError, check_known
 from sweep.evaluation.chunk import Buffers, evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import PROBLEM, STACKED
 from sweep.space import CLOCK_AXES, Box, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.grid import Configurations
-from sweep.space.problems import problem_dimension
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
@@ -96,7 +95,7 @@ class Problems:
         dimension = _stacked(space)
         if configurations is not None:
             columns = _listed(space, dimension, configurations, distinct=distinct)
-            dimension = _dimension(columns)
+            dimension = _rows(columns)
         return cls(space, plan, dict(sizes), dimension)
 
     def with_sizes(self, sizes: Mapping[str, Array]) -> Problems:
@@ -118,7 +117,8 @@ class Problems:
     @cached_property
     def _grid(self) -> KernelSpace:
         """The product of problems and configurations."""
-        return _with_dimensions(self.space, problem_dimension(self.sizes), self.dimension)
+        problems = Dimension.listed(PROBLEM, Configurations.of(self.sizes))
+        return _with_dimensions(self.space, problems, self.dimension)
 
     def times(self) -> Array:
         """Return the times of all configurations for all problems [s].
@@ -176,10 +176,10 @@ def times_of_rows(
         some = replace(
             problems,
             sizes={name: np.asarray(column)[first] for name, column in sizes.items()},
-            dimension=_dimension({n: c[chosen] for n, c in columns.items()}),
+            dimension=_rows({n: c[chosen] for n, c in columns.items()}),
         )
         return some.times()[problem, configuration], configuration
-    space = _with_dimensions(problems.space, _dimension({**sizes, **columns}))
+    space = _with_dimensions(problems.space, _rows({**sizes, **columns}))
     parts = _in_parts(space, problems.plan, wanted, POINTS, Buffers())
     return np.concatenate([found.flatten() for _, found in parts]), configuration
 
@@ -196,10 +196,8 @@ def _in_parts(
         yield slice(start, stop), evaluate_box(space, plan, box, time, buffers)["execution_time"]
 
 
-def _dimension(columns: Mapping[str, Array]) -> Dimension:
-    rows = Configurations.of(columns)
-    numbers: Any = range(len(rows))  # a sequence like the others, without their memory
-    return Dimension(STACKED, numbers, "configuration", rows)
+def _rows(columns: Mapping[str, Array]) -> Dimension:
+    return Dimension.listed(STACKED, Configurations.of(columns))
 
 
 def _with_dimensions(space: KernelSpace, *dimensions: Dimension) -> KernelSpace:

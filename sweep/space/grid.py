@@ -88,6 +88,12 @@ class Dimension:
     kind: str
     stacked: Configurations | None = field(default=None, compare=False, repr=False)
 
+    @classmethod
+    def listed(cls, name: str, rows: Configurations) -> Dimension:
+        """Return the dimension of a list, a place for each row: of configurations or problems."""
+        numbers: Any = range(len(rows))  # a sequence like the others, without their memory
+        return cls(name, numbers, name, rows)
+
     @property
     def is_clock(self) -> bool:
         """Whether the values are core or memory clocks."""

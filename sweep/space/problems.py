@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import PlanError, SweepError
-from sweep.fields import PROBLEM
 from sweep.space.axes import MAX_AXIS, kind_of, plain_number
-from sweep.space.grid import Configurations, Dimension, Values
+from sweep.space.grid import Values
 
 FORMS = "a path of a CSV or JSON file, a list of rows such as { m = 16, n = 4096 }, or columns"
 
@@ -111,16 +110,3 @@ def _column(where: str, name: str, given: Sequence[Any]) -> Values:
             f" ({values[first - 1]!r} in row {first}, {values[second - 1]!r} in row {second})"
         )
     return values
-
-
-def problem_dimension(columns: Mapping[str, Any]) -> Dimension:
-    """Return the dimension of a list of problems, a place for each row.
-
-    Parameters
-    ----------
-    columns : mapping of str to sequence
-        The values of sizes and parameters, one for each problem.
-    """
-    rows = Configurations.of(columns)
-    numbers: Any = range(len(rows))  # a sequence like the others, without their memory
-    return Dimension(PROBLEM, numbers, "problem", rows)

@@ -12,12 +12,11 @@ import numpy as np
 
 from sweep.errors import PlanError, SpecError, check_known, nearest
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import PROBLEM, STACKED
 from sweep.models import get_model, model_names
 from sweep.space.completing import with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Configurations, Dimension, Grid
 from sweep.space.plan import Plan
-from sweep.space.problems import problem_dimension
 from sweep.space.valid import Names, valid_configurations
 from sweep.specs import (
     DEVICE_NAMES,
@@ -127,8 +126,8 @@ class KernelSpace:
             )
             axes |= held.axes
             indices |= {name: index[place] for name, index in held.indices.items()}
-        numbers: Any = range(places.shape[1])
-        stacked = Dimension(STACKED, numbers, "configuration", Configurations(axes, indices))
+        numbers: Any = range(places.shape[1])  # also where nothing but the clocks varies
+        stacked = Dimension(STACKED, numbers, STACKED, Configurations(axes, indices))
         return replace(self, grid=replace(self.grid, dimensions=(device, stacked, core, memory)))
 
     def with_last(self, name: str) -> KernelSpace:
@@ -285,7 +284,8 @@ def _kernel_space(plan: Plan, kernel: Kernel, devices: tuple[Device, ...]) -> Ke
                 raise PlanError(f"{plan.origin}: {where} = {values[number]!r}: {reason}")
     dimensions = [Dimension("device", tuple(device.key for device in devices), "device")]
     dimensions += [Dimension(n, axes[n], "size") for n in kernel.sizes if n in axes]
-    dimensions += [problem_dimension(problems)] if problems else []
+    if problems:
+        dimensions.append(Dimension.listed(PROBLEM, Configurations.of(problems)))
     swept = axes.keys() | problems.keys()
     fixed = {name: value for name, value in kernel.sizes.items() if name not in swept}
     tuned = {name: tuple(axes.get(name, values)) for name, values in kernel.parameters.items()
@@ -357,8 +357,7 @@ def _parameter_dimensions(
     if not len(found):
         texts = "; ".join(f"`{c.text}`" for c in own)
         raise PlanError(f"{where}: no configuration satisfies all constraints ({texts})")
-    numbers: Any = range(len(found))  # a sequence like the others, without their memory
-    return [Dimension(STACKED, numbers, "configuration", found)]
+    return [Dimension.listed(STACKED, found)]
 
 
 def _valid_share(names: Names, conditions: Sequence[Expression], points: int) -> float:

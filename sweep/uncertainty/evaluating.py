@@ -142,7 +142,7 @@ class Sampled:
         for columns, clocks, stacked in self._parts:
             dimensions = (
                 Dimension("device", tuple(range(n)), "device"),
-                Dimension(STACKED, tuple(range(len(columns))), "configuration", stacked),
+                Dimension(STACKED, tuple(range(len(columns))), STACKED, stacked),
                 *clocks,
             )
             fixed: dict[str, Any] = {
@@ -222,23 +222,16 @@ class Sampled:
         for number, row in enumerate(self.rows):
             groups.setdefault(tuple(row[d.name] for d in swept), []).append(number)
         names = (*self.space.kernel.sizes, *self.space.kernel.parameters)
+        rows, fixed = self.rows, self.space.fixed
         return [
             (
                 columns,
                 tuple(replace(d, values=(v,)) for d, v in zip(swept, clocks, strict=True)),
-                _listed([{n: self.rows[i].get(n, self.space.fixed.get(n)) for n in names}
-                         for i in columns]),
+                Configurations.of({n: [rows[i].get(n, fixed.get(n)) for i in columns]
+                                   for n in names}),
             )
             for clocks, columns in groups.items()
         ]  # fmt: skip
-
-
-def _listed(rows: Sequence[Mapping[str, Any]]) -> Configurations:
-    """Return a list of configurations in their own order."""
-    axes = {name: tuple(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
-    places = {name: {v: i for i, v in enumerate(values)} for name, values in axes.items()}
-    indices = {name: np.array([places[name][row[name]] for row in rows]) for name in axes}
-    return Configurations(axes, indices)
 
 
 def grouped(rows: Sequence[Any]) -> Iterator[tuple[tuple[str, str, str], list[int]]]:
