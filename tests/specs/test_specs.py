@@ -99,6 +99,7 @@ def test_kernel__expressions_and_defaults(kernel):
         **{f"tile_order.{key}": "0" for key in ("row_bytes", "column_bytes", "shared")},
         **{"tile_order.column_share": "1", "resources.tensor_memory_columns": "0"},
         **{"resources.registers_per_thread": "18", "resources.shared_memory_bytes": "0"},
+        "resources.tensor_memory_columns": "0",
         **{"instructions.fp32": "2 * n", "instructions.control": "cost"},
         **{"synchronisation.barriers": "2 * tiles", "loops.outer": "1", "loops.inner": "1"},
         **{
