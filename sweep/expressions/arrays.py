@@ -12,6 +12,7 @@ searched; ``fault`` is None if no fault was found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -21,9 +22,10 @@ import numpy as np
 
 from sweep.errors import nearest
 from sweep.expressions.error import ExpressionError
-from sweep.expressions.syntax import Step, Steps, comparisons, fold
+from sweep.expressions.syntax import Step, Steps, comparisons, fold, operands_of
 
 _EXACT = 2.0**53  # float64 represents integers up to this exactly
+_FEW = 4096  # elements of a condition that are looked at beforehand
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ def evaluate(
     text: str, steps: Steps, values: Mapping[str, Any], faults: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the value of a checked tree and where it is at fault (see `Expression.evaluate`)."""
+    if steps[-1].operation == "select" and (only := _only_branch(text, steps, values, faults)):
+        return only
     loaded: dict[str, _Operand] = {}
 
     def leaf(step: Step) -> _Operand:
@@ -76,6 +80,34 @@ def evaluate(
     fault = np.broadcast_to(result.fault, np.broadcast_shapes(value.shape, result.fault.shape))
     replacement: Any = {"f": np.nan, "b": False, "U": ""}[result.kind]
     return np.where(fault, replacement, value), fault.copy()
+
+
+def _only_branch(
+    text: str, steps: Steps, values: Mapping[str, Any], faults: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the branch of a conditional that is taken everywhere, if that is cheap to see.
+
+    The other one is evaluated at one element, for its kind and its errors: what it depends on does
+    not make the table larger.
+    """
+    body, test, other = operands_of(steps)
+    known = {s.argument: values[s.argument] for s in steps
+             if s.operation == "name" and s.argument in values}  # fmt: skip
+    read = [np.shape(known[s.argument]) for s in test if s.argument in known]
+    if math.prod(np.broadcast_shapes(*read)) > _FEW:
+        return None
+    holds, fault = evaluate(text, test, values, faults)
+    if holds.dtype.kind == "U" or fault.any() or holds.any() != holds.all():
+        return None
+    taken, left = (body, other) if holds.any() else (other, body)
+    one = {name: np.asarray(value)[(slice(1),) * np.ndim(value)] for name, value in known.items()}
+    found, fault = evaluate(text, taken, values, faults)
+    kind = evaluate(text, left, one, {})[0].dtype
+    if (found.dtype.kind == "U") != (kind.kind == "U"):
+        return None  # which is an error
+    if found.dtype.kind == kind.kind or kind.kind == "b":
+        return found, fault
+    return np.where(fault, np.nan, found.astype(kind)) if kind.kind == "f" else found, fault
 
 
 def _apply(step: Step, operands: list[_Operand]) -> _Operand:
@@ -288,10 +320,6 @@ def _select(value: _Operand, condition: _Operand, other: _Operand) -> _Operand:
     fault = _either(_where_reached(value.fault, taken), _where_reached(other.fault, ~taken))
     fault = _either(condition.fault, fault)
     settled = value.settled and other.settled
-    if taken.size == np.count_nonzero(taken) or not taken.any():
-        # Only one branch is taken: what the other depends on does not make the table larger.
-        only = (value if taken.any() else other).value
-        return _Operand(only.astype(np.result_type(value.value, other.value)), fault, settled)
     return _Operand(np.where(taken, value.value, other.value), fault, settled)
 
 

@@ -142,6 +142,11 @@ def conjuncts(steps: Steps) -> list[Steps]:
     """Return the parts of a condition that must all hold: the operands of its outermost ``and``."""
     if steps[-1].operation != "and":
         return [steps]
+    return [part for operand in operands_of(steps) for part in conjuncts(operand)]
+
+
+def operands_of(steps: Steps) -> list[Steps]:
+    """Return the trees of the operands of a tree's root, in order."""
     parts: list[Steps] = []
     end = len(steps) - 1
     for _ in range(steps[-1].operands):
@@ -149,7 +154,7 @@ def conjuncts(steps: Steps) -> list[Steps]:
         while wanted:  # go back to the beginning of the operand
             start -= 1
             wanted += steps[start].operands - 1
-        parts = [*conjuncts(steps[start:end]), *parts]
+        parts.insert(0, steps[start:end])
         end = start
     return parts
 

@@ -97,7 +97,7 @@ def test_kernel__expressions_and_defaults(kernel):
         **{f"matrix.{kind}": "0" for kind in specs.MATRIX_TYPES},
         **{f"tile_order.{key}": "1" for key in ("rows", "columns", "group", "row_share")},
         **{f"tile_order.{key}": "0" for key in ("row_bytes", "column_bytes", "shared")},
-        **{"tile_order.column_share": "1", "resources.tensor_memory_columns": "0"},
+        "tile_order.column_share": "1",
         **{"resources.registers_per_thread": "18", "resources.shared_memory_bytes": "0"},
         "resources.tensor_memory_columns": "0",
         **{"instructions.fp32": "2 * n", "instructions.control": "cost"},
