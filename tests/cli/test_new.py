@@ -60,7 +60,7 @@ def test_own_files_are_named_from_the_folder_of_the_plan(folder, capsys, monkeyp
 
 def test_format_is_that_of_the_checks(capsys):
     written = {*Plan(["sepia"], ["gtx_980"]).as_dict()}
-    assert {*KEYS} == written | {"outputs", "store", "chunk_points", "layout"}
+    assert {*KEYS} == written | {"outputs", "store", "power_limit", "chunk_points", "layout"}
     keys = {key.name: key for key in PLAN[""].keys}
     assert [*keys["variant"].choices] == [*VARIANTS]
     assert (*keys["precision"].choices,) == PRECISIONS
