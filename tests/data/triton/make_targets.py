@@ -67,8 +67,7 @@ def compiled(target, given):
     from triton.compiler import ASTSource, compile
 
     is_amd = target.startswith("gfx")
-    if is_amd:  # its own 8-bit type
-        make.KINDS["fp8"] = ("*fp8e4b8", "*fp16")
+    make.KINDS["fp8"] = ("*fp8e4b8" if is_amd else "*fp8e4nv", "*fp16")  # CDNA has its own type
     arguments, constants, aligned = make.types("matmul", given)
     attributes = {}
     for i, (name, kind) in enumerate(arguments.items()):
