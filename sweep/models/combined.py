@@ -41,7 +41,8 @@ No number is fitted to the time of a kernel; CB-5 was added with the times of a 
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 The time never falls with more of any demand, latency, block or warp of a block.
-Instruction caches and order, banks of registers, power limits and TLBs are not in the model.
+Instruction caches and order, banks of registers and TLBs are not in the model. Power limits
+lower the clock that it is given.
 """
 
 from __future__ import annotations
