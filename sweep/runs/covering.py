@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known
-from sweep.evaluation.problems import Array, Problems, Progress, distinct_rows
+from sweep.evaluation.problems import Array, Problems, Progress, distinct_rows, selected_values
 from sweep.fields import PROBLEM
 from sweep.query import Answer
 from sweep.runs.record import Source, space_of
@@ -178,7 +178,8 @@ def _sizes(
             continue
         kept = np.ones(len(table[names[0]]), bool)
         for name in table.keys() & select.keys():
-            kept &= _is_selected(table[name], select[name])
+            values = selected_values(name, table[name].tolist(), select[name])
+            kept &= np.isin(table[name], values)
             if not kept.any():
                 raise QueryError(f"{name}={select[name]}: the plan has none of these values")
         part = {name: table[name][kept] for name in names}
@@ -191,15 +192,6 @@ def _sizes(
     places = np.indices([len(next(iter(part.values()))) for part in parts]).reshape(len(parts), -1)
     return {name: column[at] for part, at in zip(parts, places, strict=True)
             for name, column in part.items()}  # fmt: skip
-
-
-def _is_selected(values: Array, wanted: Any) -> Array:
-    """Return which values are selected: by a value, a list, or a pair with both ends."""
-    if isinstance(wanted, tuple):
-        low, high = (end if end is not None else edge for end, edge in
-                     zip(wanted, (-np.inf, np.inf), strict=True))  # fmt: skip
-        return (values >= low) & (values <= high)
-    return np.isin(values, wanted if isinstance(wanted, list) else [wanted])
 
 
 def _losses(problems: Problems, progress: Progress | None) -> tuple[Array | None, int]:
