@@ -177,9 +177,8 @@ def _sizes(
         if not names:
             continue
         kept = np.ones(len(table[names[0]]), bool)
-        for name in table.keys() & select.keys():
-            values = selected_values(name, table[name].tolist(), select[name])
-            kept &= np.isin(table[name], values)
+        for name in (name for name in table if select.get(name) is not None):
+            kept &= np.isin(table[name], selected_values(name, table[name].tolist(), select[name]))
             if not kept.any():
                 raise QueryError(f"{name}={select[name]}: the plan has none of these values")
         part = {name: table[name][kept] for name in names}
