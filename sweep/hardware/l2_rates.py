@@ -11,13 +11,15 @@ def l2_service(device: DeviceFacts) -> float | None:
     Wang & Chu take one a core cycle for the GTX 980. RRZE's gpu-l2-cache (te42kyfo/gpu-benches,
     3088b33) has 35.5 bytes a cycle and SM of A100, 34.5 and 37.4 of H100 PCIe and H200; and of an
     L40 2,088 bytes a cycle in all, 174 for each of its 12 memory controllers, with which slices of
-    L2 go. L2 runs at the core clock.
+    L2 go. B200's L2 serves at least 60: a product of Triton's (triton-lang/triton, 0f1590d,
+    python/tutorials/gluon/06-tcgen05.py, tiles of 128 x 128, 1,110 TFLOP/s) reads that much. L2
+    runs at the core clock.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
     if measured:
         return measured
-    if device.compute_capability in ("8.0", "9.0"):
-        return SECTOR / 36.0
+    if rate := {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability):
+        return SECTOR / rate
     bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
     if device.compute_capability in ("8.6", "8.9", "12.0") and bits and n_sm:
         return max(1.0, SECTOR * n_sm / (174.0 * bits / 32.0))

@@ -25,6 +25,41 @@ MATRIX_CYCLES: Mapping[str, Rule] = {
 """Cycles of a multiply-add by matrix units, by type; a device lacks what no number is stated of."""
 
 
+EFFICIENCY = 0.94
+"""Share of their rate at which units work in the fastest products, at the clock left to them: AMD's
+of MI325X, https://rocm.blogs.amd.com, Measuring Max-Achievable FLOPs, Part 2."""
+
+
+def _power_rule(kind: str) -> Rule:
+    """Return the rule for the rate of a type that power allows at full clock."""
+
+    def rate(device: DeviceFacts) -> float | None:
+        own, other, n_sm, clock, most = (
+            device.number(path)
+            for path in (f"matrix.{kind}_multiply_adds", "matrix.fp16_multiply_adds",
+                         "chip.sm_count", "clocks.core_nominal", "matrix.fp16_sustained")
+        )  # fmt: skip
+        if not (own and other and n_sm and clock and most) or "power.static" in device.values:
+            return None  # with a power model, the limit lowers the clock itself
+        measured = device.number(f"matrix.{kind}_sustained") or most * own / other
+        return measured**2 / (EFFICIENCY * 2.0 * n_sm * own * clock) / 1e12
+
+    rate.__doc__ = (
+        f"Square of the measured rate in {kind}, or fp16's scaled, over what units reach."
+    )
+    return rate
+
+
+MATRIX_RATES: Mapping[str, Rule] = {kind: _power_rule(kind) for kind in MATRIX_CYCLES}
+"""Rates that power allows at full clock [TFLOP/s], by type, for devices without ``[power]``.
+
+The power of an operation goes with the square of the voltage, and that about with the square root
+of the clock: fitted to measured power (``[power]`` of V100, K40 and GTX Titan X) with its power of
+0.46, 0.67 and 0.75. At the limit a rate r takes what R takes at full clock: ``r f/f_full = R``.
+Since ``r = r_full f/f_full``, beyond R a rate is ``r = sqrt(r_full R)``; R follows from a
+measured r."""
+
+
 def matrix_latency(device: DeviceFacts) -> float | None:
     """Latency of a dependent matrix instruction by micro-benchmark, else 32 cycles, as on Ada.
 

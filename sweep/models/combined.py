@@ -40,9 +40,9 @@ Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardwa
 No number is fitted to the time of a kernel; CB-5 was added with the times of a convolution on an
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
+What power allows to matrix units (12a) is known from the fastest measured product of a device.
 The time never falls with more of any demand, latency, block or warp of a block.
-Instruction caches and order, banks of registers and TLBs are not in the model. Power limits
-lower the clock that it is given.
+Instruction caches and order, banks of registers and TLBs are not in the model.
 """
 
 from __future__ import annotations
@@ -50,105 +50,13 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.fields import Field
-from sweep.hardware import derived
+from sweep.hardware import derived, matrix_units
 from sweep.hardware.l2_rates import l2_service
-from sweep.hardware.matrix_units import MATRIX_CYCLES, kernel_launch, matrix_latency
-from sweep.models.base import Input, Model, Symbol, counted, equations, regimes, symbols_of
-from sweep.models.combined_inputs import SECTOR_BYTES, prepare
-from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
+from sweep.hardware.matrix_units import MATRIX_CYCLES, MATRIX_RATES
+from sweep.models.base import Model, equations, regimes
+from sweep.models.combined_inputs import INPUTS, SECTOR_BYTES, SYMBOLS, prepare
+from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter
 
-INPUTS = (
-    provided("blocks", "blocks", "thread blocks of the grid"),
-    provided("active_blocks", "N_b", "thread blocks resident on an SM", "active_blocks_per_sm"),
-    provided("active_sm", "active SMs", "SMs that have work"),
-    provided("n_sm", "SMs", "SMs of the device"),
-    provided("warps_per_block", "W_b", "warps of a block"),
-    counted("instructions", "n", "instructions of a warp, memory accesses included",
-            "kernel instructions"),
-    counted("fp32", "n_fp32", "single-precision instructions of a warp", "kernel instructions"),
-    counted("integer", "n_int", "integer instructions of a warp", "kernel instructions"),
-    counted("special", "n_special", "special functions and conversions of a warp",
-            "kernel instructions"),
-    counted("fp64", "n_fp64", "double-precision instructions of a warp", "kernel instructions"),
-    counted("accesses", "n_ls", "accesses of a warp to shared and global memory",
-            "kernel accesses"),
-    counted("wavefronts", "n_wave", "passes of a warp's accesses through shared memory",
-            "kernel shared accesses and banks"),
-    counted("l1_sectors", "n_L1", "time of accesses in the first-level cache, in sectors",
-            "kernel access patterns by the device's rule"),
-    counted("l2_sectors", "n_L2", "sectors that it does not serve",
-            "the same, less what L1 serves"),
-    counted("dram_sectors", "n_DRAM", "sectors that L2 does not serve either",
-            "the same, less what L2 serves"),
-    counted("chain", "n_chain", "arithmetic instructions that a warp waits for",
-            "kernel instructions"),
-    counted("shared_loads", "n_shared", "loads from shared memory that a warp waits for",
-            "kernel shared accesses"),
-    Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
-          "kernel loads, over those under way at once, by the device's latencies",
-          ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
-    counted("dram_loads", "n_miss", "loads from DRAM that a warp waits for",
-            "kernel loads, over those under way at once"),
-    Input("link_time", "t_link", "s", "time of a warp's accesses beside DRAM: link, or cache",
-          "kernel accesses to mapped memory, and what L2 does not serve, by the device's rates",
-          ("microbenchmark.memory_side_cache_bandwidth_GBps",), sequence=True),
-    Input("link_wait", "wait_link", "s", "what a warp waits for loads from there",
-          "the same, over those under way at once",
-          ("microbenchmark.memory_side_cache_latency_cycles",), sequence=True),
-    counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
-    Input("matrix", "D_matrix", "cycle", "demand of a warp on matrix units",
-          "kernel matrix instructions and their multiply-adds, by the device's rate",
-          tuple(f"{kind}_matrix_cycles" for kind in MATRIX_CYCLES), sequence=True),
-    Input("matrix_chain", "C_matrix", "cycle", "chain of a warp's matrix instructions",
-          "kernel, by the device's latency", ("matrix_latency_cycles",), sequence=True),
-    counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
-    of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
-    of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
-    of_device("integer_cycles", "t_int", "cycle", "integer instruction, per SM"),
-    of_device("special_cycles", "t_special", "cycle", "special function, per SM"),
-    Input("fp64_cycles", "t_fp64", "cycle", "double-precision instruction, per SM", "device",
-          ("fp64_cycles",)),
-    of_device("unified", "unified", "1", "whether integers take single-precision lanes (0 or 1)"),
-    of_device("one_pipe", "one pipe", "1",
-              "whether special functions and double precision take them, too (0 or 1)"),
-    of_device("load_store_cycles", "t_ls", "cycle", "access of a warp, per SM"),
-    of_device("shared_cycles", "t_wave", "cycle", "pass through shared memory"),
-    of_device("l1_cycles", "t_L1", "cycle", "sector through the first-level cache"),
-    of_device("l2_cycles", "t_L2", "cycle", "sector from L2, of one SM"),
-    of_device("alu_latency", "L_alu", "cycle", "latency of a dependent arithmetic instruction",
-              "alu_latency_cycles"),
-    of_device("shared_latency", "L_shared", "cycle", "latency of shared memory",
-              "shared_latency_cycles"),
-    of_device("launch_cycles", "L_launch", "cycle", "launching of a block"),
-    Input("kernel_launch", "L_kernel", "s", "overhead of launching the kernel",
-          "device, times the kernel's launches", ("kernel_launch_us",)),
-    of_device("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own"),
-    provided("parallelism", "ILP", "independent instructions of a thread",
-             "instruction_parallelism"),
-    Input("dram_bandwidth", "bandwidth", "B/s", "sustained DRAM bandwidth", "device, at the clock",
-          ("chip.memory_bandwidth_GBps", "dram_share_fraction", "dram_share_table"), clocked=True),
-    Input("dram_latency", "L_DRAM", "cycle", "latency of DRAM", "device, at the clocks",
-          ("dram_latency_cycles",), clocked=True),
-    Input("core_clock", "f", "Hz", "core clock", "swept core clock; nominal as printed",
-          clocked=True),
-)  # fmt: skip
-
-SYMBOLS = symbols_of(INPUTS) | {
-    "copied": Symbol("N M", "cycle", "time of all warps' copies in L2 and DRAM"),
-    "W": Symbol("W_b", "1", "warps of a block"),
-    "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
-    "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
-    "round_cycles": Symbol("T", "cycle", "time of a round"),
-    "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
-    "share": Symbol("1/ILP", "1", "of independent instructions, the one that is waited for"),
-    "most": Symbol("P_max", "cycle", "largest P_k"),
-    "queued": Symbol("sum(D_k P_k)", "cycle2", "the same of all stations"),
-    "issued": Symbol("D_issue", "cycle", "demand of a warp on issue slots"),
-    "integers": Symbol("D_int", "cycle", "demand of a warp on the lanes of integers"),
-    "specials": Symbol("D_special", "cycle", "demand of a warp on those of special functions"),
-    "doubles": Symbol("D_fp64", "cycle", "demand of a warp on those of double precision"),
-    "through_l2": Symbol("D_L2", "cycle", "demand of a warp on L2"),
-}
 _equation = equations("combined", SYMBOLS)
 
 NOTHING = 1e-20  # cycles, so that a stage without demands divides nothing by zero
@@ -377,6 +285,17 @@ def exec_cycles(full_rounds, round_cycles, tail_cycles, kernel_launch, core_cloc
     return full_rounds * round_cycles + tail_cycles + kernel_launch * core_clock
 
 
+@_equation("12a", "T_exec", "cycle", "execution time under the power limit")
+def within_power(exec_cycles, blocks, warps_per_block, matrix_time, core_clock):
+    """Beyond the rate that power allows at full clock, a rate grows as its square root.
+
+    Matrix units take most of the power, whose energy an operation goes with the square of the
+    voltage, and that about with the square root of the clock.
+    """
+    allowed = blocks * warps_per_block * matrix_time * core_clock
+    return max(exec_cycles, np.sqrt(exec_cycles * allowed))
+
+
 @_equation("12 as printed", "exec_cycles")
 def exec_cycles_printed(blocks, warps_per_block, active_sm, longest):
     """Demands of all warps on the busiest station, spread evenly over the SMs."""
@@ -398,7 +317,8 @@ def is_latency_bound(warps, longest, alone):
 def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
-    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, buffers,
+    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain,
+    matrix_time, buffers,
     issue_cycles, fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified, one_pipe,
     load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency,
     launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth, dram_latency,
@@ -418,7 +338,9 @@ def body(
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
     # one is T_1, own without copies; e buffers of copies.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
-    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
+    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = all_t = (
+        0.0
+    )
     one = all_one = own = all_own = launch_cycles
     for k in range(len(instructions)):
         i_k = slots(instructions[k] * t_i, matrix[k])
@@ -443,7 +365,7 @@ def body(
         all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
         all_shared += wavefronts[k] * shared_cycles
         all_l1 += l1_sectors[k] * l1_cycles
-        executed += instructions[k]
+        executed, all_t = executed + instructions[k], all_t + matrix_time[k]
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
         e, all_e = max(e, buffers[k]), max(all_e, buffers[k])
@@ -472,6 +394,7 @@ def body(
             T = with_barriers(T, serial, active_blocks)
             T_c = with_barriers(T_c, serial_tail, least)
         cycles = exec_cycles(rounds, T, T_c if left > 0.0 else 0.0, kernel_launch, core_clock)
+        cycles = within_power(cycles, blocks, W, all_t, core_clock)
         waits = is_latency_bound(N, D_max, all_one)
     else:
         cycles = exec_cycles_printed(blocks, warps_per_block, active_sm, D_max)
@@ -551,14 +474,18 @@ MODEL = Model(
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
-                  0.1, 1e5, matrix_latency),
+                  0.1, 1e5, matrix_units.matrix_latency),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
-        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, kernel_launch),
+        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5,
+                  matrix_units.kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
         *(parameter(f"{kind}_matrix_cycles",
                     (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
                     1e-6, 1e3, rule, required=False)
           for kind, rule in MATRIX_CYCLES.items()),
+        *(parameter(f"{kind}_full_clock_TFLOPps",
+                    (f"R_{kind}", "TFLOP/s", f"rate of {kind} that power allows at full clock"),
+                    1e-3, 1e9, rule, required=False) for kind, rule in MATRIX_RATES.items()),
         parameter("dram_share_fraction",
                   ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
                   derived.dram_read_share),

@@ -8,6 +8,9 @@ from functools import reduce
 import numpy as np
 
 from sweep.hardware.clocks import bandwidth, latency, share_at
+from sweep.hardware.matrix_units import MATRIX_CYCLES, MATRIX_RATES
+from sweep.models.base import Input, Symbol, counted, symbols_of
+from sweep.models.terms import of_device, provided
 from sweep.models.workload import (
     Array,
     GlobalAccess,
@@ -19,6 +22,94 @@ from sweep.models.workload import (
 )
 
 SECTOR_BYTES = 32.0
+
+INPUTS = (
+    provided("blocks", "blocks", "thread blocks of the grid"),
+    provided("active_blocks", "N_b", "thread blocks resident on an SM", "active_blocks_per_sm"),
+    provided("active_sm", "active SMs", "SMs that have work"),
+    provided("n_sm", "SMs", "SMs of the device"),
+    provided("warps_per_block", "W_b", "warps of a block"),
+    counted("instructions", "n", "instructions of a warp, memory accesses included",
+            "kernel instructions"),
+    counted("fp32", "n_fp32", "single-precision instructions of a warp", "kernel instructions"),
+    counted("integer", "n_int", "integer instructions of a warp", "kernel instructions"),
+    counted("special", "n_special", "special functions of a warp", "kernel instructions"),
+    counted("fp64", "n_fp64", "double-precision instructions of a warp", "kernel instructions"),
+    counted("accesses", "n_ls", "accesses of a warp to shared and global memory",
+            "kernel accesses"),
+    counted("wavefronts", "n_wave", "passes of a warp's accesses through shared memory",
+            "kernel shared accesses and banks"),
+    counted("l1_sectors", "n_L1", "time of accesses in the first-level cache, in sectors",
+            "kernel access patterns by the device's rule"),
+    counted("l2_sectors", "n_L2", "sectors beyond it", "the same, less what L1 serves"),
+    counted("dram_sectors", "n_DRAM", "sectors beyond L2", "the same, less what L2 serves"),
+    counted("chain", "n_chain", "instructions that a warp waits for", "kernel instructions"),
+    counted("shared_loads", "n_shared", "shared loads of a warp", "kernel shared accesses"),
+    Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
+          "kernel loads, over those under way at once, by the device's latencies",
+          ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
+    counted("dram_loads", "n_miss", "loads from DRAM that a warp waits for",
+            "kernel loads, over those under way at once"),
+    Input("link_time", "t_link", "s", "time of a warp's accesses beside DRAM: link, or cache",
+          "kernel accesses to mapped memory, and what L2 does not serve, by the device's rates",
+          ("microbenchmark.memory_side_cache_bandwidth_GBps",), sequence=True),
+    Input("link_wait", "wait_link", "s", "what a warp waits for loads from there",
+          "the same, over those under way at once",
+          ("microbenchmark.memory_side_cache_latency_cycles",), sequence=True),
+    counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
+    Input("matrix", "D_matrix", "cycle", "demand of a warp on matrix units",
+          "kernel matrix instructions and their multiply-adds, by the device's rate",
+          tuple(f"{kind}_matrix_cycles" for kind in MATRIX_CYCLES), sequence=True),
+    Input("matrix_chain", "C_matrix", "cycle", "chain of a warp's matrix instructions",
+          "kernel, by the device's latency", ("matrix_latency_cycles",), sequence=True),
+    Input("matrix_time", "t_matrix", "s", "their time at the rate that power allows at full clock",
+          "device", tuple(f"{kind}_full_clock_TFLOPps" for kind in MATRIX_RATES), sequence=True),
+    counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
+    of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
+    of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
+    of_device("integer_cycles", "t_int", "cycle", "integer instruction, per SM"),
+    of_device("special_cycles", "t_special", "cycle", "special function, per SM"),
+    Input("fp64_cycles", "t_fp64", "cycle", "double-precision instruction, per SM", "device",
+          ("fp64_cycles",)),
+    of_device("unified", "unified", "1", "whether integers take single-precision lanes (0 or 1)"),
+    of_device("one_pipe", "one pipe", "1", "whether all other classes take them, too (0 or 1)"),
+    of_device("load_store_cycles", "t_ls", "cycle", "access of a warp, per SM"),
+    of_device("shared_cycles", "t_wave", "cycle", "pass through shared memory"),
+    of_device("l1_cycles", "t_L1", "cycle", "sector through the first-level cache"),
+    of_device("l2_cycles", "t_L2", "cycle", "sector from L2, of one SM"),
+    of_device("alu_latency", "L_alu", "cycle", "dependent instruction", "alu_latency_cycles"),
+    of_device("shared_latency", "L_shared", "cycle", "latency of shared memory",
+              "shared_latency_cycles"),
+    of_device("launch_cycles", "L_launch", "cycle", "launching of a block"),
+    Input("kernel_launch", "L_kernel", "s", "overhead of launching the kernel",
+          "device, times the kernel's launches", ("kernel_launch_us",)),
+    of_device("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own"),
+    provided("parallelism", "ILP", "independent instructions of a thread",
+             "instruction_parallelism"),
+    Input("dram_bandwidth", "bandwidth", "B/s", "sustained DRAM bandwidth", "device, at the clock",
+          ("chip.memory_bandwidth_GBps", "dram_share_fraction", "dram_share_table"), clocked=True),
+    Input("dram_latency", "L_DRAM", "cycle", "latency of DRAM", "device, at the clocks",
+          ("dram_latency_cycles",), clocked=True),
+    Input("core_clock", "f", "Hz", "core clock", "swept core clock; nominal as printed",
+          clocked=True),
+)  # fmt: skip
+
+SYMBOLS = symbols_of(INPUTS) | {
+    "copied": Symbol("N M", "cycle", "time of all warps' copies in L2 and DRAM"),
+    "W": Symbol("W_b", "1", "warps of a block"),
+    "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
+    "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
+    "round_cycles": Symbol("T", "cycle", "time of a round"),
+    "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
+    "share": Symbol("1/ILP", "1", "of independent instructions, the one that is waited for"),
+    "most": Symbol("P_max", "cycle", "largest P_k"),
+    "queued": Symbol("sum(D_k P_k)", "cycle2", "the same of all stations"),
+    "issued": Symbol("D_issue", "cycle", "demand of a warp on issue slots"),
+    "integers": Symbol("D_int", "cycle", "demand of a warp on the lanes of integers"),
+    "specials": Symbol("D_special", "cycle", "demand of a warp on those of special functions"),
+    "doubles": Symbol("D_fp64", "cycle", "demand of a warp on those of double precision"),
+    "through_l2": Symbol("D_L2", "cycle", "demand of a warp on L2"),
+}
 
 
 def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
@@ -81,14 +172,20 @@ def _copies_waiting(
             "link_wait": beside * share}  # fmt: skip
 
 
-def _matrix_cycles(work: Workload, count: Array) -> Array:
-    """Return the cycles of an SM's matrix units for an instruction; NaN of a type they lack."""
-    cycles = np.zeros_like(work.n_sm)
+def _matrix(work: Workload, count: Array) -> tuple[Array, Array]:
+    """Return the time of a warp's matrix instructions: cycles of an SM, and seconds of all SMs.
+
+    The cycles are NaN of a type that units lack. The seconds are those at the rate that power
+    allows at full clock, 0 where none is known.
+    """
+    cycles = seconds = np.zeros_like(work.n_sm)
     for kind, multiply_adds in work.matrix.items():
         # A device need not have what the kernel does not execute.
         each = np.where(multiply_adds * count > 0, work.parameters[f"{kind}_matrix_cycles"], 0.0)
-        cycles = cycles + multiply_adds * each
-    return cycles
+        rate = work.parameters[f"{kind}_full_clock_TFLOPps"] * 1e12
+        cycles = cycles + count * multiply_adds * each
+        seconds = seconds + np.where(rate > 0, count * multiply_adds * (2.0 / rate), 0.0)
+    return cycles, seconds
 
 
 def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
@@ -107,6 +204,7 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
     loads = [access for access in stage.shared_accesses if access.kind == "load"]
     # RDNA's lanes multiply matrices, too (WMMA); CDNA has units for it that work beside them.
     on_lanes = work.parameters["one_pipe"] * (work.warp_size == 32) * (count["matrix"] > 0)
+    matrix, matrix_time = _matrix(work, count["matrix"])
     vector = (fp32 + count["integer"] + count["conversion"] + moves) * on_lanes
     return {
         "instructions": stage.computation_instructions + requests,
@@ -118,8 +216,8 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "chain": chain,
         "shared_loads": total(zero, loads, "count"),
         "barriers": stage.barriers,
-        "matrix": count["matrix"] * _matrix_cycles(work, count["matrix"])
-        + vector * work.parameters["integer_cycles"],
+        "matrix": matrix + vector * work.parameters["integer_cycles"],
+        "matrix_time": matrix_time,
         "matrix_chain": (count["matrix"] / work.matrix_parallelism)
         * work.parameters["matrix_latency_cycles"],
         "buffers": stage.buffers,

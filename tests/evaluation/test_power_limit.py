@@ -139,3 +139,29 @@ def test_a_limit_that_full_activity_meets_costs_nothing():
     plan = sweep.Plan(["vector_add"], ["gtx_titan_x", "rtx_3090"], **OPTIONS, power_limit=2000)
     space = resolve(plan).kernels[0]
     assert not limits_of(space, plan) and CLOCK not in [v.name for v in variables(space, plan)]
+
+
+# Device, m, n, k, bits, tile of m, n and k, warps, stages, measured TFLOP/s: AMD, Measuring
+# Max-Achievable FLOPs, Part 2, table 1 (tiles of the library are not told), and Triton's tutorials
+# gluon/06-tcgen05.py and 07-persistence.py.
+PRODUCTS = [
+    ("mi300x", 4096, 4864, 32896, 16, 0, 0, 0, 0, 0, 708.0),
+    ("mi300x", 4096, 3648, 32896, 8, 0, 0, 0, 0, 0, 1273.0),
+    ("h100_sxm", 8192, 8192, 16384, 16, 128, 256, 64, 8, 3, 673.67),
+    ("h100_sxm", 8192, 8192, 16384, 16, 128, 256, 64, 8, 4, 669.16),
+    ("h100_sxm", 8192, 8192, 16384, 16, 128, 256, 128, 8, 2, 489.26),
+    ("b200", 8192, 8192, 16384, 16, 128, 256, 64, 4, 3, 1054.0),
+    ("b200", 8192, 8192, 16384, 16, 128, 256, 64, 4, 4, 1175.7),
+    ("b200", 8192, 8192, 16384, 16, 128, 256, 128, 4, 2, 735.96),
+]
+
+
+@pytest.mark.parametrize(
+    ("device", "m", "n", "k", "bits", "bm", "bn", "bk", "w", "s", "rate"), PRODUCTS
+)
+def test_large_products__rates_that_were_published(device, m, n, k, bits, bm, bn, bk, w, s, rate):
+    axes = {"m": [m], "n": [n], "k": [k], "bits": [bits], "GROUP_M": [8]}
+    tile = {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "num_warps": w, "num_stages": s}
+    axes |= {name: [value] for name, value in tile.items() if value}
+    best = sweep.best(sweep.Plan(["triton_matmul"], [device], axes=axes)).rows[0]
+    assert 2e-12 * m * n * k / best["execution_time"] == pytest.approx(rate, rel=0.2)

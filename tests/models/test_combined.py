@@ -21,7 +21,8 @@ STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
     "accesses": 0.0, "wavefronts": 0.0, "l1_sectors": 0.0, "l2_sectors": 0.0, "dram_sectors": 0.0,
     "chain": 100.0, "shared_loads": 0.0, "cache_wait": 0.0, "dram_loads": 0.0, "barriers": 0.0,
-    "link_time": 0.0, "link_wait": 0.0, "matrix": 0.0, "matrix_chain": 0.0, "buffers": 0.0,
+    "link_time": 0.0, "link_wait": 0.0, "matrix": 0.0, "matrix_chain": 0.0, "matrix_time": 0.0,
+    "buffers": 0.0,
 }  # fmt: skip
 LAUNCH = {"blocks": 6800.0, "active_blocks": 4.0, "active_sm": 68.0, "warps_per_block": 8.0}
 
@@ -59,6 +60,17 @@ def test_arithmetic__longest_pipeline():
 def test_slots__matrix_units_beside_issue():
     assert combined.slots(100.0, 30.0) == 100
     assert combined.slots(100.0, 400.0) == 400
+
+
+def test_within_power__a_rate_grows_as_the_square_root_beyond_what_power_allows():
+    # 100 blocks of 4 warps, 2.5 ns of matrix instructions each, at 1 GHz: 1000 cycles.
+    def cycles(at_full_clock):
+        return combined.within_power(at_full_clock, 100.0, 4.0, 2.5e-9, 1e9)
+
+    assert cycles(1000.0) == pytest.approx(1000)
+    assert cycles(4000.0) == 4000
+    assert cycles(250.0) == pytest.approx(500)  # at full clock 4 times the rate, at the limit twice
+    assert combined.within_power(250.0, 100.0, 4.0, 0.0, 1e9) == 250
 
 
 def test_cb7__copies_beside_work():
