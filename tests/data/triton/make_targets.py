@@ -1,28 +1,19 @@
-"""Count what Triton makes of products and attention for AMD's GPUs and Blackwell.
+"""Count again what Triton makes of products and attention for AMD's GPUs and Blackwell.
 
-``python make_targets.py [KERNEL ...]`` writes matmul_targets.csv, with 90 configurations for each
-target, and flash_attention_targets.csv, with 70, drawn at random: resources, and machine
+``python make_targets.py [KERNEL ...]`` compiles the configurations of matmul_targets.csv, 90 for
+each target, and flash_attention_targets.csv, 70, which were drawn at random: resources, and machine
 instructions of a warp in one step of the loop, of attention also along the diagonal. Pointers of
 AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's smaller tensors. No GPU is needed.
 """
 
 import csv
-import random
 import re
 import sys
 from collections import Counter
 
 import make
 
-TARGETS = ("gfx90a", "gfx942", "gfx1100", "sm_100", "sm_120")
-COUNT = {"matmul": 90, "flash_attention": 70}
-KINDS = {"gfx90a": "fp16 " * 8 + "int8", "gfx942": "fp16 " * 7 + "fp8 int8 tf32",
-         "gfx1100": "fp16 " * 8 + "int8", "sm_100": "fp16 " * 6 + "fp8 tf32 int8",
-         "sm_120": "fp16 " * 6 + "fp8 tf32 int8"}  # fmt: skip
 BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4}
-BLOCK = ("num_warps", "num_stages")
-GIVEN = {"matmul": ("kind", "a_column", "b_column", "BLOCK_M", "BLOCK_N", "BLOCK_K", *BLOCK),
-         "flash_attention": ("bits", "head", "causal", "BLOCK_M", "BLOCK_N", *BLOCK)}  # fmt: skip
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
 # AMD's names; what is none of these is other, vector or scalar.
@@ -33,63 +24,6 @@ CLASSES = {
     "shared_stores": r"ds_(write|store)",
     "special": r"v_exp",
 }
-
-
-def configurations(target):
-    """Return configurations that somebody might try, always the same."""
-    draw, found = random.Random(1), []
-    is_amd, lanes = target.startswith("gfx"), 64 if target.startswith("gfx9") else 32
-    most = 65536 * 1.2 if is_amd else {"sm_100": 232448, "sm_120": 101376}[target] * 1.1
-    while len(found) < COUNT["matmul"]:
-        given = {
-            "kind": draw.choice(KINDS[target].split()),
-            "a_column": draw.choice([0, 0, 0, 1]), "b_column": draw.choice([0, 0, 1]),
-            "BLOCK_M": draw.choice([16, 32, 64, 64, 128, 128, 256]),
-            "BLOCK_N": draw.choice([16, 32, 64, 64, 128, 128, 256]),
-            "BLOCK_K": draw.choice([16, 32, 32, 64, 64, 128]),
-            "num_warps": draw.choice([1, 2, 4, 4, 8]),
-            "num_stages": draw.choice([1, 2, 2, 3, 4] if is_amd else [1, 2, 3, 3, 4]),
-        }  # fmt: skip
-        if not is_amd and given["kind"] in ("fp8", "fp16"):
-            given["a_column"] = 0
-        if not is_amd and given["kind"] == "fp8":
-            given["b_column"] = 1
-        size, tile = BYTES[given["kind"]], given["BLOCK_M"] * given["BLOCK_N"]
-        sums = tile / (lanes * given["num_warps"])
-        stages = max(1, given["num_stages"] - is_amd)
-        shared = (given["BLOCK_M"] + given["BLOCK_N"]) * given["BLOCK_K"] * size * stages
-        if tile > 32768 or sums > (320 if draw.random() < 0.1 else 256) or sums < 1:
-            continue
-        if shared <= most and not (size == 1 and given["BLOCK_K"] < 32) and given not in found:
-            found.append(given)
-    return found
-
-
-def attentions(target):
-    """Return configurations of attention, always the same."""
-    draw, found = random.Random(1), []
-    is_amd, lanes = target.startswith("gfx"), 64 if target.startswith("gfx9") else 32
-    while len(found) < COUNT["flash_attention"]:
-        given = {
-            "bits": draw.choice([16] * 5 + [8]) if target == "sm_100" else 16,
-            "head": draw.choice([32, 64, 64, 128, 128, 256]), "causal": draw.choice([0, 1]),
-            "BLOCK_M": draw.choice([16, 32, 64, 64, 128, 128, 256]),
-            "BLOCK_N": draw.choice([16, 32, 32, 64, 64, 128]),
-            "num_warps": draw.choice([1, 2, 4, 4, 8, 8] if is_amd else [2, 4, 4, 8, 8]),
-            "num_stages": draw.choice([1, 1, 2, 3] if is_amd else [1, 2, 2, 3, 4]),
-        }  # fmt: skip
-        rows, columns, head, warps = (given[n] for n in ("BLOCK_M", "BLOCK_N", "head", "num_warps"))
-        if (given["bits"] == 8 and columns < 32) or columns > head:
-            continue
-        if (given["causal"] and columns > rows) or 4 * rows < 16 * warps:
-            continue
-        if rows * max(columns, head) > 256 * lanes * warps:
-            continue
-        if not (64 * warps < rows and draw.random() < 0.5) and given not in found:
-            found.append(given)
-    # LLVM needs many minutes for this one.
-    slow = {"BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 4, "num_stages": 3}
-    return [g for g in found if not (target == "gfx1100" and slow.items() <= g.items())]
 
 
 def compiled(kernel, target, given):
@@ -183,25 +117,18 @@ def row_of(kernel, target, given, done):
 
 def main():
     """Write the tables of the kernels that are named, or of both."""
-    for kernel in sys.argv[1:] or COUNT:
-        rows = []
-        for target in TARGETS:
-            for given in (configurations if kernel == "matmul" else attentions)(target):
-                rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
-                print(rows[-1], flush=True)  # noqa: T201
-        write(kernel, rows)
-
-
-def write(kernel, rows):
-    """Write the rows, sorted."""
-    given = GIVEN[kernel]
-    rows.sort(key=lambda row: (TARGETS.index(row["target"]), *(row[name] for name in given)))
-    with (make.FOLDER / f"{kernel}_targets.csv").open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
+    for kernel in sys.argv[1:] or ("matmul", "flash_attention"):
+        rows, path = [], make.FOLDER / f"{kernel}_targets.csv"
+        for given in make.configurations(path):
+            target = given.pop("target")
+            rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
+            print(rows[-1], flush=True)  # noqa: T201
         names = ["target", *given, *COUNTED, *(("special", "last") if "head" in given else ())]
-        out.writerow(names)
-        out.writerows([f"{row[n]:.6g}" if isinstance(row[n], float) else row[n] for n in names]
-                      for row in rows)  # fmt: skip
+        with path.open("w", encoding="utf-8", newline="") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(names)
+            out.writerows([f"{row[n]:.6g}" if isinstance(row[n], float) else row[n] for n in names]
+                          for row in rows)  # fmt: skip
 
 
 if __name__ == "__main__":
