@@ -1,49 +1,26 @@
 """Count again what Triton and ptxas make of kernels.py: ``python make.py [KERNEL ...]``.
 
-Tests read the .csv files; one compiles some of their rows again. This needs ``pip install -e
+Tests read the .csv files, whose configurations were drawn at random from grids of those that
+somebody might try; one compiles some of their rows again. This needs ``pip install -e
 '.[compilers]'`` (Triton brings ptxas and cuobjdump along) and no GPU. Every row has the resources
 of a configuration and the machine instructions of a warp, by class, in each loop and outside.
 """
 
 import csv
 import os
-import random
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 FOLDER = Path(__file__).parent
-MOST = {"matmul": 160, "flash_attention": 240, "softmax": 160, "layer_norm": 160}
 # Of a product's factors the elements that follow each other are those of a row, or of a column.
 KINDS = {"fp16": ("*fp16", "*fp16"), "tf32": ("*fp32", "*fp32"), "fp8": ("*fp8e4nv", "*fp16"),
          "int8": ("*i8", "*i32")}  # of the factors and of the result  # fmt: skip
-GRIDS = {
-    "matmul": {
-        "compute_capability": [8.0, 9.0], "kind": list(KINDS), "a_column": [0, 1],
-        "b_column": [0, 1], "BLOCK_M": [32, 64, 128, 256], "BLOCK_N": [32, 64, 128, 256],
-        "BLOCK_K": [32, 64, 128],
-        "num_warps": [4, 8], "num_stages": [3],
-    },
-    "flash_attention": {
-        "compute_capability": [8.0, 9.0], "bits": [16, 8], "head": [64, 128, 256],
-        "causal": [0, 1], "BLOCK_M": [16, 32, 64, 128, 256], "BLOCK_N": [16, 32, 64, 128],
-        "num_warps": [2, 4, 8], "num_stages": [1, 2, 3, 4, 5],
-    },
-    "softmax": {
-        "compute_capability": [8.0, 9.0], "bits": [16, 32], "aligned": [0, 1],
-        "BLOCK": [256, 1024, 4096, 16384], "num_warps": [1, 4, 8, 16], "num_stages": [1, 2, 4],
-    },
-    "layer_norm": {
-        "compute_capability": [8.0, 9.0], "bits": [16, 32], "aligned": [0, 1],
-        "BLOCK": [128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768],
-        "num_warps": [1, 2, 4, 8, 16],
-    },
-}  # fmt: skip
+KERNELS = ("matmul", "flash_attention", "softmax", "layer_norm")
 CLASSES = {
     "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA", "ldmatrix": "LDSM", "copies": "LDGSTS UTMALDG",
     "loads": "LDG", "stores": "STG UTMASTG", "shared": "LDS STS STSM", "spills": "LDL STL",
@@ -195,38 +172,31 @@ def counts(kernel, given):
     return row | {"loops": len(heads)}
 
 
-def is_sensible(given):
-    """Return whether a configuration is one that somebody might try."""
-    if "kind" in given:
-        is_known = given["kind"] != "fp8" or given["compute_capability"] >= 9
-        return is_known and given["BLOCK_M"] * given["BLOCK_N"] <= 4096 * given["num_warps"]
-    if "head" not in given:
-        return 32 <= given["BLOCK"] / given["num_warps"] <= 4096
-    threads, rows, columns = 32 * given["num_warps"], given["BLOCK_M"], given["BLOCK_N"]
-    return (
-        columns <= given["head"]
-        and (not given["causal"] or rows >= columns)
-        and (given["bits"] == 16 or (given["compute_capability"] >= 9 and columns >= 32))
-        and rows * max(columns, given["head"]) <= 256 * threads
-        and 2 * rows >= threads // 4
-    )
+def configurations(path):
+    """Return the configurations of a table: its columns before the registers."""
+    with path.open(encoding="utf-8") as file:
+        names, *rows = csv.reader(file)
+    names = names[: names.index("registers")]
+    return [
+        {name: as_given(value) for name, value in zip(names, row, strict=False)} for row in rows
+    ]
+
+
+def as_given(text):
+    """Return a number, or a word."""
+    return int(text) if text.isdecimal() else float(text) if "." in text else text
 
 
 def main():
-    """Write the counts of the kernels that are named, or of all: at most so many rows each."""
-    for kernel in sys.argv[1:] or GRIDS:
-        grid = GRIDS[kernel]
-        every = (dict(zip(grid, values, strict=True)) for values in product(*grid.values()))
-        chosen = [given for given in every if is_sensible(given)]
-        random.Random(1).shuffle(chosen)
-        rows = []
-        for given in chosen[: MOST[kernel]]:
+    """Write the counts of the kernels that are named, or of all."""
+    for kernel in sys.argv[1:] or KERNELS:
+        rows, path = [], FOLDER / f"{kernel}.csv"
+        for given in configurations(path):
             rows.append(counts(kernel, given) or given | {"registers": 0})
             print(kernel, len(rows), rows[-1]["registers"], flush=True)  # noqa: T201
-        rows.sort(key=lambda row: [row[name] for name in grid])
         whole = max(rows, key=len)
-        names = [n for n in whole if n in grid or any(row.get(n) for row in rows)]
-        with (FOLDER / f"{kernel}.csv").open("w", encoding="utf-8", newline="") as file:
+        names = [n for n in whole if n in given or any(row.get(n) for row in rows)]
+        with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.DictWriter(file, names, "", "ignore", lineterminator="\n")
             out.writeheader()
             out.writerows(rows)

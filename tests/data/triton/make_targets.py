@@ -1,24 +1,19 @@
-"""Count what Triton makes of a product for AMD's GPUs and Blackwell: ``python make_targets.py``.
+"""Count again what Triton makes of products and attention for AMD's GPUs and Blackwell.
 
-Writes matmul_targets.csv, with 90 configurations for each target, drawn at random: resources, and
-machine instructions of a warp in one step of the loop over k. Pointers of AMD's kernels reach 2 GiB
-at most, as Triton finds of PyTorch's smaller tensors. Needs Triton, no GPU.
+``python make_targets.py [KERNEL ...]`` compiles the configurations of matmul_targets.csv, 90 for
+each target, and flash_attention_targets.csv, 70, which were drawn at random: resources, and machine
+instructions of a warp in one step of the loop, of attention also along the diagonal. Pointers of
+AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's smaller tensors. No GPU is needed.
 """
 
 import csv
-import random
 import re
+import sys
 from collections import Counter
 
 import make
 
-TARGETS = ("gfx90a", "gfx942", "gfx1100", "sm_100", "sm_120")
-COUNT = 90
-KINDS = {"gfx90a": "fp16 " * 8 + "int8", "gfx942": "fp16 " * 7 + "fp8 int8 tf32",
-         "gfx1100": "fp16 " * 8 + "int8", "sm_100": "fp16 " * 6 + "fp8 tf32 int8",
-         "sm_120": "fp16 " * 6 + "fp8 tf32 int8"}  # fmt: skip
 BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4}
-GIVEN = ("kind", "a_column", "b_column", "BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
 # AMD's names; what is none of these is other, vector or scalar.
@@ -27,40 +22,11 @@ CLASSES = {
     "copies": r"(buffer|global|flat)_load",
     "shared_loads": r"ds_(read|load)",
     "shared_stores": r"ds_(write|store)",
+    "special": r"v_exp",
 }
 
 
-def configurations(target):
-    """Return configurations that somebody might try, always the same."""
-    draw, found = random.Random(1), []
-    is_amd, lanes = target.startswith("gfx"), 64 if target.startswith("gfx9") else 32
-    most = 65536 * 1.2 if is_amd else {"sm_100": 232448, "sm_120": 101376}[target] * 1.1
-    while len(found) < COUNT:
-        given = {
-            "kind": draw.choice(KINDS[target].split()),
-            "a_column": draw.choice([0, 0, 0, 1]), "b_column": draw.choice([0, 0, 1]),
-            "BLOCK_M": draw.choice([16, 32, 64, 64, 128, 128, 256]),
-            "BLOCK_N": draw.choice([16, 32, 64, 64, 128, 128, 256]),
-            "BLOCK_K": draw.choice([16, 32, 32, 64, 64, 128]),
-            "num_warps": draw.choice([1, 2, 4, 4, 8]),
-            "num_stages": draw.choice([1, 2, 2, 3, 4] if is_amd else [1, 2, 3, 3, 4]),
-        }  # fmt: skip
-        if not is_amd and given["kind"] in ("fp8", "fp16"):
-            given["a_column"] = 0
-        if not is_amd and given["kind"] == "fp8":
-            given["b_column"] = 1
-        size, tile = BYTES[given["kind"]], given["BLOCK_M"] * given["BLOCK_N"]
-        sums = tile / (lanes * given["num_warps"])
-        stages = max(1, given["num_stages"] - is_amd)
-        shared = (given["BLOCK_M"] + given["BLOCK_N"]) * given["BLOCK_K"] * size * stages
-        if tile > 32768 or sums > (320 if draw.random() < 0.1 else 256) or sums < 1:
-            continue
-        if shared <= most and not (size == 1 and given["BLOCK_K"] < 32) and given not in found:
-            found.append(given)
-    return found
-
-
-def compiled(target, given):
+def compiled(kernel, target, given):
     """Return Triton's result for a configuration."""
     import kernels
     from triton.backends.compiler import GPUTarget
@@ -68,15 +34,16 @@ def compiled(target, given):
 
     is_amd = target.startswith("gfx")
     make.KINDS["fp8"] = ("*fp8e4b8" if is_amd else "*fp8e4nv", "*fp16")  # CDNA has its own type
-    arguments, constants, aligned = make.types("matmul", given)
+    capability = {"compute_capability": 8.0 if is_amd else int(target[3:]) / 10}
+    arguments, constants, aligned = make.types(kernel, given | capability)
     attributes = {}
     for i, (name, kind) in enumerate(arguments.items()):
-        if name in aligned:
+        if name in aligned and not kind.startswith("tensordesc"):
             attributes[(i,)] = [["tt.divisibility", 16]]
             if is_amd and kind.startswith("*"):
                 attributes[(i,)].append(["tt.pointer_range", 32])
     signature = arguments | dict.fromkeys(constants, "constexpr")
-    source = ASTSource(kernels.matmul, signature, constants, attributes)
+    source = ASTSource(getattr(kernels, kernel), signature, constants, attributes)
     name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
     options = {key: given[key] for key in ("num_warps", "num_stages")}
     return compile(
@@ -85,7 +52,7 @@ def compiled(target, given):
 
 
 def count_amd(text):
-    """Return a row of AMD's assembly: resources, and the instructions of the loop by class."""
+    """Return resources of AMD's assembly, and the instructions of each loop by class."""
     code, labels = [], {}
     for line in text.splitlines():
         if label := re.match(r"(\.LBB\w+):", line):
@@ -100,13 +67,12 @@ def count_amd(text):
         branch = re.match(r"s_c?branch\w*\s+(\.LBB\w+)", words)
         if branch and labels.get(branch[1], len(code)) <= i:
             kinds = Counter(map(kind_of, code[labels[branch[1]] : i + 1]))
-            if kinds["matrix"] and kinds["copies"]:
-                loops.append((kinds.total(), kinds))
+            if kinds["matrix"]:
+                loops.append(kinds)
     numbers = {key: int(re.findall(rf"\.{key}:\s+(\d+)", text)[-1])
                for key in ("vgpr_count", "private_segment_fixed_size")}  # fmt: skip
-    total, kinds = min(loops, key=lambda loop: loop[0])
-    return {"registers": numbers["vgpr_count"], "step": total, **kinds,
-            "stack_bytes": numbers["private_segment_fixed_size"]}  # fmt: skip
+    stack = numbers["private_segment_fixed_size"]
+    return {"registers": numbers["vgpr_count"], "stack_bytes": stack}, loops
 
 
 def kind_of(words):
@@ -115,58 +81,54 @@ def kind_of(words):
 
 
 def count_nvidia(code, usage):
-    """Return a row of NVIDIA's machine code."""
+    """Return the same of NVIDIA's machine code."""
     of = make.CLASS_OF | dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA"), "matrix")
-    found = {}
+    of |= {"LDG": "copies", "LDSM": "shared_loads"}
+    loops = {}
     for (*_, name, _), head in zip(code, make.loops(code), strict=True):
         if head is not None:
-            found.setdefault(head, Counter())[of.get(name, "integer")] += 1
-    kinds = max(
-        found.values(), key=lambda c: c["matrix"] + c["copies"] + c["loads"] + c["ldmatrix"]
-    )
-    return {"registers": usage["REG"], "stack_bytes": usage["STACK"], "matrix": kinds["matrix"],
-            "copies": kinds["copies"] + kinds["loads"], "shared_loads": kinds["ldmatrix"],
-            "step": kinds.total()}  # fmt: skip
+            loops.setdefault(head, Counter())[of.get(name, "integer")] += 1
+    found = [loops[head] for head in sorted(loops) if loops[head]["matrix"]]
+    return {"registers": usage["REG"], "stack_bytes": usage["STACK"]}, found
 
 
-def row_of(target, given, assembly, code, usage, shared, columns):
+def row_of(kernel, target, given, done):
     """Return a row of the table; loops that are unrolled are divided by their copies of a step."""
-    row = count_amd(assembly) if assembly else count_nvidia(code, usage)
+    assembly = done.asm.get("amdgcn")
+    row, loops = (
+        count_amd(assembly) if assembly else count_nvidia(*make.instructions(done.asm["cubin"]))
+    )
+    is_product = kernel == "matmul"
+    if is_product and assembly:
+        loops = [min((kinds for kinds in loops if kinds["copies"]), key=Counter.total)]
+    elif is_product:
+        loops = [max(loops, key=lambda c: c["matrix"] + c["copies"] + c["shared_loads"])]
+    step, last = (loops or [Counter()])[0], loops[-1].total() if len(loops) > 1 else 0
     turns = 1
-    if assembly:
+    if is_product and assembly:
         threads = given["num_warps"] * (64 if target.startswith("gfx9") else 32)
         factors = [given[b] * given["BLOCK_K"] for b in ("BLOCK_M", "BLOCK_N")]
         each = [max(1, f * BYTES[given["kind"]] / 16 / threads) for f in factors]
-        turns = row["copies"] / sum(each)
-    for name in ("matrix", "copies", "shared_loads", "shared_stores", "step"):
-        row[name] = row.get(name, 0) / turns
-    return {"target": target, **given, **row, "shared_bytes": shared, "columns": columns}
+        turns = step["copies"] / sum(each)
+    row |= {name: step[name] / turns for name in (*COUNTED[4:-1], "special")}
+    row |= {"shared_bytes": done.metadata.shared, "columns": getattr(done.metadata, "tmem_size", 0)}
+    return {"target": target, **given, **row, "step": step.total() / turns, "last": last}
 
 
 def main():
-    """Write the table."""
-    rows = []
-    for target in TARGETS:
-        for given in configurations(target):
-            done = compiled(target, given)
-            assembly = done.asm.get("amdgcn")
-            code, usage = (None, None) if assembly else make.instructions(done.asm["cubin"])
-            columns = getattr(done.metadata, "tmem_size", 0)
-            shared = done.metadata.shared
-            rows.append(row_of(target, given, assembly, code, usage, shared, columns))
+    """Write the tables of the kernels that are named, or of both."""
+    for kernel in sys.argv[1:] or ("matmul", "flash_attention"):
+        rows, path = [], make.FOLDER / f"{kernel}_targets.csv"
+        for given in make.configurations(path):
+            target = given.pop("target")
+            rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
             print(rows[-1], flush=True)  # noqa: T201
-    write(rows)
-
-
-def write(rows):
-    """Write the rows, sorted."""
-    rows.sort(key=lambda row: (TARGETS.index(row["target"]), *(row[name] for name in GIVEN)))
-    with (make.FOLDER / "matmul_targets.csv").open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        names = ["target", *GIVEN, *COUNTED]
-        out.writerow(names)
-        out.writerows([f"{row[n]:.6g}" if isinstance(row[n], float) else row[n] for n in names]
-                      for row in rows)  # fmt: skip
+        names = ["target", *given, *COUNTED, *(("special", "last") if "head" in given else ())]
+        with path.open("w", encoding="utf-8", newline="") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(names)
+            out.writerows([f"{row[n]:.6g}" if isinstance(row[n], float) else row[n] for n in names]
+                          for row in rows)  # fmt: skip
 
 
 if __name__ == "__main__":
