@@ -8,8 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweep.errors import QueryError
 from sweep.fields import PARAMETER, PROBLEM
+from sweep.fronts import knee
 from sweep.query import Answer, Row, best, pareto
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.resting import resting_note
@@ -220,11 +223,9 @@ def saving(front: Sequence[Row]) -> float:
     return 1.0 - float(front[-1]["energy"] / front[0]["energy"])
 
 
-def knee(front: Sequence[Row]) -> Row:
-    """Return the point of a front that lies furthest below the line between its ends."""
-    first, last = front[0], front[-1]
-    spans = {name: last[name] - first[name] or 1.0 for name in ("execution_time", "energy")}
-    return min(front, key=lambda row: sum((row[n] - first[n]) / abs(spans[n]) for n in spans))
+def _knee(front: Sequence[Row]) -> Row:
+    times, energies = (np.array([row[n] for row in front]) for n in ("execution_time", "energy"))
+    return front[knee(times, energies)]
 
 
 def fronts_text(fronts: Fronts, notes: Iterable[str]) -> str:
@@ -243,7 +244,7 @@ def fronts_text(fronts: Fronts, notes: Iterable[str]) -> str:
     ]
     places.append(["", "points", *(f"{len(fronts[key]):>6}" for key in keys)])
     head = ("clocks", "time", "energy*" if notes else "energy")
-    chosen = {"fastest": lambda front: front[0], "knee": knee, "least energy": lambda f: f[-1]}
+    chosen = {"fastest": lambda front: front[0], "knee": _knee, "least energy": lambda f: f[-1]}
     for narrow in range(4):
         columns = places[: -1 if narrow > 1 else None]
         for title, choose in chosen.items():

@@ -191,16 +191,13 @@ class Chunking:
             raise ValueError("its header does not fit the declared chunk")
         return body
 
-    def decode(self, data: bytes, items: Array | None = None) -> Array:
-        """Return the whole chunk that bytes hold, or single values of it.
+    def decode(self, data: bytes) -> Array:
+        """Return the whole chunk that bytes hold.
 
         Parameters
         ----------
         data : bytes
             What :meth:`encode` returned, joined.
-        items : array of int, optional
-            Places in the flattened chunk. Of numbers only the compressed blocks that hold these
-            are decompressed.
 
         Raises
         ------
@@ -213,16 +210,12 @@ class Chunking:
                 whole: Array = _string_codec().decode(body).reshape(self.chunks)
             else:
                 kind = self.numpy_type
-                block, size = (int.from_bytes(body[i : i + 4], "little") for i in (8, 4))
-                is_cut = not body[2] & _STORED and block < size and block % kind.itemsize == 0
-                if items is not None and is_cut:
-                    return _items(body, kind, block, size, items)
                 whole = np.empty(self.chunks, kind.newbyteorder("<"))
                 _blosc(kind.itemsize).decode(body, whole)
                 whole = whole.astype(kind, copy=False)
         except RuntimeError as error:
             raise ValueError("it cannot be decompressed") from error
-        return whole if items is None else whole.ravel()[items]
+        return whole
 
 
 def _is_blosc(body: bytes, items: int, itemsize: int) -> bool:
@@ -245,35 +238,6 @@ def _is_blosc(body: bytes, items: int, itemsize: int) -> bool:
         return False
     starts = struct.unpack_from(f"<{count}I", body, _HEADER)
     return min(starts) >= first and max(starts) < length
-
-
-def _items(body: bytes, kind: np.dtype[Any], block: int, size: int, items: Array) -> Array:
-    """Return single values of a buffer of Blosc, decompressing only the blocks that hold them.
-
-    Blosc compresses blocks one by one; its header of 16 bytes is followed by the offset of each
-    block. A block behind a header of its own is a buffer that Blosc takes.
-    """
-    starts = np.frombuffer(body, "<i4", -(-size // block), _HEADER)
-    ends = np.append(np.sort(starts), len(body))
-    values = np.empty(len(items), kind)
-    of_block, inside = np.divmod(items, block // kind.itemsize)
-    for number in np.unique(of_block).tolist():
-        # A last block that is shorter is compressed in another way: it is taken with the one
-        # before it, so that it is the shorter last one here too.
-        is_short = (number + 1) * block > size
-        bodies = []
-        for start in starts[number - is_short : number + 1].tolist():
-            bodies.append(body[start : int(ends[np.searchsorted(ends, start, side="right")])])
-        first = (number - is_short) * block
-        part = np.empty((min((number + 1) * block, size) - first) // kind.itemsize, kind)
-        offsets = _HEADER + 4 * len(bodies) + np.cumsum([0, *map(len, bodies)])
-        header = struct.pack(
-            f"<{len(offsets) + 2}I", part.nbytes, block, offsets[-1], *offsets[:-1]
-        )
-        _blosc(kind.itemsize).decode(b"".join([body[:4], header, *bodies]), part)
-        mine = of_block == number
-        values[mine] = part[inside[mine] + is_short * (block // kind.itemsize)]
-    return values
 
 
 @functools.cache

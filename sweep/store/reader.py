@@ -131,16 +131,15 @@ class StoredArray:
         for number in np.unique(numbers).tolist():
             mine = numbers == number
             place = tuple(int(c) for c in np.unravel_index(number, counts))
-            values[mine] = self._chunk(place, flat[mine])
+            values[mine] = self._chunk(place).ravel()[flat[mine]]
         return values
 
-    def _chunk(self, place: Sequence[int], items: Array | None = None) -> Array:
-        """Return a chunk, or single values of it; nothing but fill if it is not computed yet."""
-        found = self._taken(chunk_key(place), lambda data: self.chunking.decode(data, items))
+    def _chunk(self, place: Sequence[int]) -> Array:
+        """Return a chunk; nothing but fill if it is not computed yet."""
+        found = self._taken(chunk_key(place), self.chunking.decode)
         if found is not None:
             return found
-        shape = self.chunking.chunks if items is None else items.shape
-        return np.full(shape, fill_value(self.chunking.dtype), self.dtype)
+        return np.full(self.chunking.chunks, fill_value(self.chunking.dtype), self.dtype)
 
     def checked_bytes(self, name: str) -> bytes | None:
         """Return the bytes of the chunk of this file name, checked; ``None`` if not computed yet.

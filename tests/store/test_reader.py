@@ -1,4 +1,4 @@
-"""Reading a store's files without zarr: the same numbers, and only the blocks that are needed."""
+"""Reading a store's files without zarr: the same numbers."""
 
 from __future__ import annotations
 
@@ -30,19 +30,16 @@ def content(kind, size, dtype: str, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["same", "sorted", "random"])
 @pytest.mark.parametrize("size", [1, 3, 100, 16_384, 70_001, 1_000_003])
-def test_single_values__are_those_of_the_whole_chunk(dtype, kind, size):
+def test_chunks__decode_or_are_refused(dtype, kind, size):
     array = content(kind, size, dtype, size)
     chunking = Chunking((size,), (size,), dtype)
     data = b"".join(chunking.encode((0,), array))
     np.testing.assert_array_equal(chunking.decode(data), array)
-    items = np.random.default_rng(1).integers(0, size, 50)
-    items[:2] = 0, size - 1
-    np.testing.assert_array_equal(chunking.decode(data, items), array[items])
     for damaged in (data[:-1], data[:-9] + b"x" + data[-8:], data[: len(data) // 2], b""):
         with pytest.raises(ValueError, match="checksum|truncated"):
-            chunking.decode(damaged, items)
+            chunking.decode(damaged)
     with pytest.raises(ValueError, match="does not fit the declared chunk"):
-        Chunking((size + 1,), (size + 1,), dtype).decode(data, items)
+        Chunking((size + 1,), (size + 1,), dtype).decode(data)
 
 
 @pytest.fixture(scope="module")
