@@ -115,6 +115,7 @@ def build_launch(
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
     matrix_parallel = number("parallelism.matrix", 1e6)
+    shared_parallel = number("parallelism.shared", 0.0)
     evaluate.note(parallel < 1.0)
     evaluate.note(matrix_parallel < 1.0)
     evaluate.note(in_flight < 0.01)
@@ -139,11 +140,14 @@ def build_launch(
         instructions=instructions,
         barriers=summed([s.barriers for s in stages], evaluate),
         matrix={kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
+        single_warp=number("matrix.single_warp", 0.0),
+        asynchronous=number("matrix.asynchronous", 0.0),
         stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,
         l2_hit_rate=l2_hits[0],
         instruction_parallelism=parallel,
+        shared_parallelism=np.where(shared_parallel > 0.0, shared_parallel, parallel),
         memory_parallelism=in_flight,
         matrix_parallelism=matrix_parallel,
         global_accesses=accesses,

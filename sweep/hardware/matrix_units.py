@@ -25,6 +25,16 @@ MATRIX_CYCLES: Mapping[str, Rule] = {
 """Cycles of a multiply-add by matrix units, by type; a device lacks what no number is stated of."""
 
 
+def single_warp_slowness(device: DeviceFacts) -> float:
+    """How much slower an instruction of a single warp (mma) is than those of several together.
+
+    Of Hopper and Blackwell (10.0) only wgmma and tcgen05 reach the rate of the matrix units. Double
+    precision has neither, so that its rate is that of mma.
+    """
+    most, rate = (device.number(f"matrix.{kind}_multiply_adds") for kind in ("single_warp", "fp16"))
+    return max(1.0, rate / most) if most and rate else 1.0
+
+
 def matrix_latency(device: DeviceFacts) -> float | None:
     """Latency of a dependent matrix instruction by micro-benchmark, else 32 cycles, as on Ada.
 

@@ -87,7 +87,8 @@ def _matrix_cycles(work: Workload, count: Array) -> Array:
     for kind, multiply_adds in work.matrix.items():
         # A device need not have what the kernel does not execute.
         each = np.where(multiply_adds * count > 0, work.parameters[f"{kind}_matrix_cycles"], 0.0)
-        cycles = cycles + multiply_adds * each
+        slower = 0.0 if kind == "fp64" else work.parameters["single_warp_slowness"] - 1.0
+        cycles = cycles + multiply_adds * each * (1.0 + slower * work.single_warp)
     return cycles
 
 
@@ -116,7 +117,9 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "fp64": count["fp64"],
         "accesses": requests + (1.0 - work.parameters["apart"]) * local,
         "chain": chain,
-        "shared_loads": total(zero, loads, "count"),
+        # What a warp waits for is a latency over the parallelism of instructions.
+        "shared_loads": total(zero, loads, "count")
+        * (work.instruction_parallelism / work.shared_parallelism),
         "barriers": stage.barriers,
         "matrix": count["matrix"] * _matrix_cycles(work, count["matrix"])
         + vector * work.parameters["integer_cycles"],

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from sweep.importers.ptx.module import ISA, Instruction
 from sweep.importers.ptx.tokens import integer_of
+from sweep.specs.formats import SINGLE_WARP
 
 LARGEST_WORD = 16
 """Size of the widest access per thread in kernel files [bytes]."""
@@ -47,6 +48,11 @@ class Product(NamedTuple):
     kind: str
     multiply_adds: float
     passes: float = 0.0
+
+    @property
+    def single_warp(self) -> tuple[tuple[str, float], ...]:
+        """``single_warp`` of kernel files: what several warps multiply lies in shared memory."""
+        return () if self.passes else ((SINGLE_WARP, 1.0),)
 
 
 @dataclass(frozen=True)
