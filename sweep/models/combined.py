@@ -32,17 +32,16 @@ CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes a
       if it is independent of the first: "each scheduler issues two independent instructions for one
       of its assigned warps" (NVIDIA, CUDA C Programming Guide, compute capability 3.x). On Kepler
       warps of dependent instructions leave a third of the lanes idle.
-CB-7  Asynchronous copies bring what a block needs next while it works on what has come: of a stage
-      with copies the time is that of the busiest station, or of a warp's longer part.
+CB-7  Asynchronous copies bring what a block needs next while it works on what has come: a stage with
+      copies takes the time of the busiest station, or of a warp's longer part.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
 No number is fitted to the time of a kernel; CB-5 was added with the times of a convolution on an
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
-The time never falls with more of any demand, latency, block or warp of a block.
-Instruction caches and order, banks of registers and TLBs are not in the model. Power limits
-lower the clock that it is given.
+The time never falls with more of any demand, latency, block or warp of a block. Instruction caches
+and order, banks of registers and TLBs are not in the model. Power limits lower the clock given.
 """
 
 from __future__ import annotations
@@ -479,8 +478,7 @@ def body(
         waits = False
     by_arithmetic = all_a >= D_max
     by_load_store = all_s >= D_max
-    # The load-store pipeline serves shared memory and L1: the one with more to do.
-    served = SHARED if all_shared >= all_l1 else MEMORY
+    served = SHARED if all_shared >= all_l1 else MEMORY  # by the load-store pipeline, more of both
     component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
     bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
     regime = WAITING if waits else component
@@ -553,8 +551,8 @@ MODEL = Model(
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
                   0.1, 1e5, matrix_units.matrix_latency),
-        parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"),
-                  1, 1e3, matrix_units.single_warp_slowness),
+        parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
+                  matrix_units.single_warp_slowness),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
         parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
