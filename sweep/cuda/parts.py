@@ -70,6 +70,6 @@ def multiply_adds_of(analysis: Analysis, sizes: Mapping[str, float]) -> dict[str
     products = analysis.products(sizes)
     total = sum(products.values())
     for product, n in products.items():
-        for kind, factor in ((product.kind, product.multiply_adds), *product.single_warp):
+        for kind, factor in product.numbers:
             found[kind] = found.get(kind, 0.0) + n * factor
     return {kind: n / total for kind, n in found.items() if total}

@@ -21,7 +21,7 @@ from sweep.importers.ptx.footprint import footprint_of, hits
 from sweep.importers.ptx.kernel_file import NO_WAIT, loads_of, stored_bytes
 from sweep.importers.ptx.module import PtxError, capability_of
 from sweep.importers.ptx.stages import Stage
-from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES, SINGLE_WARP
+from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import Value
 
 MOST_NOTES = 20
@@ -233,12 +233,11 @@ class _Writer(Frame):
             formulas = {x.size: x.formula for x in analysis.graph.loops if x.formula}
             sizes = {size: number_of(formula, names) for size, formula in formulas.items()}
             means.append(multiply_adds_of(analysis, sizes))
-        kinds = [k for k in (*MATRIX_TYPES, SINGLE_WARP) if any(k in mean for mean in means)]
+        kinds = [k for k in (*MATRIX_TYPES, "single_warp") if any(mean.get(k) for mean in means)]
         values = {}
         for kind in kinds:
             numbers = [{"": mean.get(kind, 0.0)} for mean in means]
-            column = kind if kind == SINGLE_WARP else f"{kind}_multiply_adds"
-            values[kind] = self.columns.value(column, numbers)
+            values[kind] = self.columns.value(f"{kind}_multiply_adds", numbers)
         self.file.table("[matrix]", values)
 
     def _cache(self, launch: Mapping[str, Value]) -> None:

@@ -26,12 +26,8 @@ MATRIX_CYCLES: Mapping[str, Rule] = {
 
 
 def single_warp_slowness(device: DeviceFacts) -> float:
-    """How much slower an instruction of a single warp (mma) is than those of several together.
-
-    Of Hopper and Blackwell (10.0) only wgmma and tcgen05 reach the rate of the matrix units. Double
-    precision has neither, so that its rate is that of mma.
-    """
-    most, rate = (device.number(f"matrix.{kind}_multiply_adds") for kind in ("single_warp", "fp16"))
+    """How much slower instructions of a single warp (mma) are than wgmma and tcgen05."""
+    most, rate = (device.number(f"matrix.{n}_multiply_adds") for n in ("single_warp", "fp16"))
     return max(1.0, rate / most) if most and rate else 1.0
 
 

@@ -32,8 +32,8 @@ CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes a
       if it is independent of the first: "each scheduler issues two independent instructions for one
       of its assigned warps" (NVIDIA, CUDA C Programming Guide, compute capability 3.x). On Kepler
       warps of dependent instructions leave a third of the lanes idle.
-CB-7  Asynchronous copies bring what a block needs next while it works on what has come: a stage with
-      copies takes the time of the busiest station, or of a warp's longer part.
+CB-7  Asynchronous copies bring what a block needs next while it works on what has come: of a stage
+      with copies the time is that of the busiest station, or of a warp's longer part.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).

@@ -87,6 +87,7 @@ def _matrix_cycles(work: Workload, count: Array) -> Array:
     for kind, multiply_adds in work.matrix.items():
         # A device need not have what the kernel does not execute.
         each = np.where(multiply_adds * count > 0, work.parameters[f"{kind}_matrix_cycles"], 0.0)
+        # Double precision has nothing but mma.
         slower = 0.0 if kind == "fp64" else work.parameters["single_warp_slowness"] - 1.0
         cycles = cycles + multiply_adds * each * (1.0 + slower * work.single_warp)
     return cycles

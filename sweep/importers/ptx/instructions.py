@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 from sweep.importers.ptx.module import ISA, Instruction
 from sweep.importers.ptx.tokens import integer_of
-from sweep.specs.formats import SINGLE_WARP
 
 LARGEST_WORD = 16
 """Size of the widest access per thread in kernel files [bytes]."""
@@ -50,9 +49,10 @@ class Product(NamedTuple):
     passes: float = 0.0
 
     @property
-    def single_warp(self) -> tuple[tuple[str, float], ...]:
-        """``single_warp`` of kernel files: what several warps multiply lies in shared memory."""
-        return () if self.passes else ((SINGLE_WARP, 1.0),)
+    def numbers(self) -> tuple[tuple[str, float], ...]:
+        """Numbers of ``[matrix]``: what several warps multiply together lies in shared memory."""
+        found = (self.kind, self.multiply_adds), ("single_warp", 1.0)
+        return found[:1] if self.passes else found
 
 
 @dataclass(frozen=True)

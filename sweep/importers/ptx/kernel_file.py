@@ -15,7 +15,7 @@ from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.module import PtxError, capability_of, own_architectures
 from sweep.importers.ptx.stages import InstructionCosts, Stage, added
 from sweep.importers.ptx.summary import product_lines
-from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES, SINGLE_WARP
+from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import KernelFile, Value, toml
 
 BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -243,15 +243,11 @@ class _Writer:
             (key, {passage: n * factor for passage, n in amount.items()})
             for stage in self.analysis.stages
             for product, amount in stage.of(Product).items()
-            for key, factor in (
-                ("", 1.0),
-                (product.kind, product.multiply_adds),
-                *product.single_warp,
-            )
+            for key, factor in (("", 1.0), *product.numbers)
         )
         total = self.formulas.text(amounts[""])
         values: dict[str, Value] = {}
-        for kind in (kind for kind in (*MATRIX_TYPES, SINGLE_WARP) if kind in amounts):
+        for kind in (kind for kind in (*MATRIX_TYPES, "single_warp") if kind in amounts):
             found = {n / amounts[""][passage] for passage, n in amounts[kind].items()}
             is_plain = len(found) == 1 and amounts[kind].keys() == amounts[""].keys()
             text = f"({self.formulas.text(amounts[kind])}) / max(1, {total})"
