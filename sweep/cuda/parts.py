@@ -70,5 +70,6 @@ def multiply_adds_of(analysis: Analysis, sizes: Mapping[str, float]) -> dict[str
     products = analysis.products(sizes)
     total = sum(products.values())
     for product, n in products.items():
-        found[product.kind] = found.get(product.kind, 0.0) + n * product.multiply_adds
+        for kind, factor in product.numbers:
+            found[kind] = found.get(kind, 0.0) + n * factor
     return {kind: n / total for kind, n in found.items() if total}

@@ -233,7 +233,7 @@ class _Writer(Frame):
             formulas = {x.size: x.formula for x in analysis.graph.loops if x.formula}
             sizes = {size: number_of(formula, names) for size, formula in formulas.items()}
             means.append(multiply_adds_of(analysis, sizes))
-        kinds = [kind for kind in MATRIX_TYPES if any(kind in mean for mean in means)]
+        kinds = [k for k in (*MATRIX_TYPES, "single_warp") if any(mean.get(k) for mean in means)]
         values = {}
         for kind in kinds:
             numbers = [{"": mean.get(kind, 0.0)} for mean in means]

@@ -96,8 +96,7 @@ def build_launch(
     def number(path: str, default: float) -> Array:
         return evaluate(kernel.expressions.get(path), default=default)
 
-    threads = number("launch.threads_per_block", np.nan)
-    blocks = number("launch.blocks", np.nan)
+    threads, blocks = (number(f"launch.{n}", np.nan) for n in ("threads_per_block", "blocks"))
     registers = number("resources.registers_per_thread", 0.0)
     shared_bytes = number("resources.shared_memory_bytes", 0.0)
     columns_of_tensors = number("resources.tensor_memory_columns", 0.0)
@@ -115,9 +114,9 @@ def build_launch(
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)
     parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
     matrix_parallel = number("parallelism.matrix", 1e6)
-    evaluate.note(parallel < 1.0)
-    evaluate.note(matrix_parallel < 1.0)
-    evaluate.note(in_flight < 0.01)
+    together = "shared" if "parallelism.shared" in kernel.expressions else "instruction"
+    for too_few in (parallel < 1.0, matrix_parallel < 1.0, in_flight < 0.01):
+        evaluate.note(too_few)
     outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
     instructions: dict[str, Array] = {}
     for stage in stages:
@@ -139,11 +138,14 @@ def build_launch(
         instructions=instructions,
         barriers=summed([s.barriers for s in stages], evaluate),
         matrix={kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
+        single_warp=number("matrix.single_warp", 0.0),
+        asynchronous=number("matrix.asynchronous", 0.0),
         stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,
         l2_hit_rate=l2_hits[0],
         instruction_parallelism=parallel,
+        shared_parallelism=number(f"parallelism.{together}", 1.0),
         memory_parallelism=in_flight,
         matrix_parallelism=matrix_parallel,
         global_accesses=accesses,

@@ -60,6 +60,12 @@ Since ``r = r_full f/f_full``, beyond R a rate is ``r = sqrt(r_full R)``; R foll
 measured r."""
 
 
+def single_warp_slowness(device: DeviceFacts) -> float:
+    """How much slower instructions of a single warp (mma) are than wgmma and tcgen05."""
+    most, rate = (device.number(f"matrix.{n}_multiply_adds") for n in ("single_warp", "fp16"))
+    return max(1.0, rate / most) if most and rate else 1.0
+
+
 def matrix_latency(device: DeviceFacts) -> float | None:
     """Latency of a dependent matrix instruction by micro-benchmark, else 32 cycles, as on Ada.
 

@@ -224,13 +224,13 @@ def round_cycles(warps, schedulers, alone, first, second, third, load_store, l2,
 
 
 @_equation("14a", "T_work", "cycle", "time of a block alone without its copies")
-def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_block):
+def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_block, asynchronous):
     """All warps of a block work on what copies brought, between two barriers; then they wait.
 
     Loads from shared memory go on beside matrix instructions, and warps beside a warp's own chain.
     """
     work = max(max(schedulers, warps_per_block) * arithmetic, warps_per_block * load_store)
-    return max(work, dependent) + wait
+    return max(work + (1.0 - asynchronous) * wait, dependent + wait)
 
 
 @_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
@@ -261,9 +261,9 @@ def with_barriers(overlapped, serial, active_blocks):
     return overlapped + max(serial - overlapped, 0.0) / active_blocks
 
 
-@_equation("10", "rounds", "1", "rounds in which all SMs hold all blocks that they can")
+@_equation("10", "rounds", "1", "rounds that fill all SMs")
 def full_rounds(blocks, active_blocks, n_sm):
-    """Rounds that fill all SMs (CB-4)."""
+    """Rounds in which all SMs hold all blocks that they can (CB-4)."""
     return np.floor(blocks / (active_blocks * n_sm))
 
 
@@ -317,12 +317,11 @@ def is_latency_bound(warps, longest, alone):
 def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
-    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain,
-    matrix_time, buffers,
-    issue_cycles, fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified, one_pipe,
-    load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency,
-    launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth, dram_latency,
-    core_clock, corrected,
+    cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, matrix_time,
+    asynchronous, buffers, issue_cycles, fp32_cycles, integer_cycles, special_cycles, fp64_cycles,
+    unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency,
+    shared_latency, launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth,
+    dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
@@ -358,7 +357,7 @@ def body(
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
         one_k = own_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
-            own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W)
+            own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
             one_k = turn(own_k, m_k, W, memory(c_k, h_k))
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
@@ -401,8 +400,7 @@ def body(
         waits = False
     by_arithmetic = all_a >= D_max
     by_load_store = all_s >= D_max
-    # The load-store pipeline serves shared memory and L1: the one with more to do.
-    served = SHARED if all_shared >= all_l1 else MEMORY
+    served = SHARED if all_shared >= all_l1 else MEMORY  # by the load-store pipeline, more of both
     component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
     bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
     regime = WAITING if waits else component
@@ -475,12 +473,12 @@ MODEL = Model(
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
                   0.1, 1e5, matrix_units.matrix_latency),
+        parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
+                  matrix_units.single_warp_slowness),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
-        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5,
-                  matrix_units.kernel_launch),
+        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
-        *(parameter(f"{kind}_matrix_cycles",
-                    (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
+        *(parameter(f"{kind}_matrix_cycles", (f"t_{kind}", "cycle", f"{kind} multiply-add, per SM"),
                     1e-6, 1e3, rule, required=False)
           for kind, rule in MATRIX_CYCLES.items()),
         *(parameter(f"{kind}_full_clock_TFLOPps",

@@ -64,6 +64,7 @@ INPUTS = (
           "kernel, by the device's latency", ("matrix_latency_cycles",), sequence=True),
     Input("matrix_time", "t_matrix", "s", "their time at the rate that power allows at full clock",
           "device", tuple(f"{kind}_full_clock_TFLOPps" for kind in MATRIX_RATES), sequence=True),
+    provided("asynchronous", "async", "share of matrix instructions beside which warps wait"),
     counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
@@ -182,8 +183,10 @@ def _matrix(work: Workload, count: Array) -> tuple[Array, Array]:
     for kind, multiply_adds in work.matrix.items():
         # A device need not have what the kernel does not execute.
         each = np.where(multiply_adds * count > 0, work.parameters[f"{kind}_matrix_cycles"], 0.0)
+        # Double precision has nothing but mma.
+        slower = 0.0 if kind == "fp64" else work.parameters["single_warp_slowness"] - 1.0
         rate = work.parameters[f"{kind}_full_clock_TFLOPps"] * 1e12
-        cycles = cycles + count * multiply_adds * each
+        cycles = cycles + count * multiply_adds * each * (1.0 + slower * work.single_warp)
         seconds = seconds + np.where(rate > 0, count * multiply_adds * (2.0 / rate), 0.0)
     return cycles, seconds
 
@@ -214,7 +217,9 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         "fp64": count["fp64"],
         "accesses": requests + (1.0 - work.parameters["apart"]) * local,
         "chain": chain,
-        "shared_loads": total(zero, loads, "count"),
+        # What a warp waits for is a latency over the parallelism of instructions.
+        "shared_loads": total(zero, loads, "count")
+        * (work.instruction_parallelism / work.shared_parallelism),
         "barriers": stage.barriers,
         "matrix": matrix + vector * work.parameters["integer_cycles"],
         "matrix_time": matrix_time,

@@ -161,15 +161,19 @@ class Workload:
         Dynamic barriers of a thread [1].
     matrix : mapping
         Multiply-adds of a warp's matrix instruction by type (``fp16``, ``fp8``, ...) [1].
+    single_warp : array
+        Share of them that a single warp issues (``mma``), not several together (``wgmma``) [1].
+    asynchronous : array
+        Share of them that go on while their warps wait [1].
     stages : tuple of Stage
         The kernel's code in order; one stage with all of it where the file has none.
     outer_iterations, inner_iterations : array
         Loop trip counts ``o_itrs`` and ``i_itrs`` [1].
     l2_hit_rate : array
         Share of sector accesses served by the L2 cache [1].
-    instruction_parallelism, memory_parallelism, matrix_parallelism : array
-        Independent instructions that a thread can issue back to back, and global loads that it has
-        under way at once [1].
+    instruction_parallelism, shared_parallelism, memory_parallelism, matrix_parallelism : array
+        Independent instructions that a thread can issue back to back, loads from shared memory that
+        it waits for together, and global loads that it has under way at once [1].
     memory_bandwidth : array
         DRAM bandwidth at the nominal memory clock [B/s].
     side_bandwidth, side_latency : array
@@ -196,11 +200,14 @@ class Workload:
     instructions: Mapping[str, Array]
     barriers: Array
     matrix: Mapping[str, Array]
+    single_warp: Array
+    asynchronous: Array
     stages: tuple[Stage, ...]
     outer_iterations: Array
     inner_iterations: Array
     l2_hit_rate: Array
     instruction_parallelism: Array
+    shared_parallelism: Array
     memory_parallelism: Array
     matrix_parallelism: Array
     global_accesses: tuple[GlobalAccess, ...]

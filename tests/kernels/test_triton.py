@@ -84,16 +84,6 @@ def test_spills(capability):
     assert np.mean(4 * spilled[stack == 0] > 500) < 0.02
 
 
-def test_a_type_that_the_device_lacks_has_a_status():
-    plan = Plan(["triton_matmul"], ["a100_80gb", "h100_sxm"], ["combined"],
-                axes={"bits": [8.0], "BLOCK_M": [64.0], "BLOCK_N": [64.0], "num_warps": [4.0]},
-                outputs=("execution_time", "status"))  # fmt: skip
-    found = sweep.evaluate(plan)["triton_matmul"].dataset.load()
-    status = found.status.sel(device="a100_80gb").values
-    assert set(np.unique(status)) <= {STATUS["missing_parameters"], STATUS["shared_memory"]}
-    assert np.isfinite(found.execution_time.sel(device="h100_sxm")).any()
-
-
 def test_clusters_are_those_of_the_device():
     sizes = [1.0, 2.0, 8.0, 16.0, 32.0]
     plan = Plan(["triton_matmul"], ["a100_80gb", "h100_sxm", "b200", "rtx_5090"], ["combined"],

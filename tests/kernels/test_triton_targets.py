@@ -113,8 +113,7 @@ def test_instructions__of_shared_memory(target):
     loads = error((found["loads_a"] + found["loads_b"])[has], rows["shared_loads"][has])
     assert np.mean(loads < 0.01) > 0.85
     writes = found["writes"][has] / rows["shared_stores"][has]
-    assert np.mean(error(writes, 1) < 0.01) > 0.55
-    assert 0.45 < writes.min() and writes.max() < 4.1
+    assert np.mean(error(writes, 1) < 0.01) > 0.55 and 0.45 < writes.min() and writes.max() < 4.1
 
 
 @ALL
@@ -122,8 +121,7 @@ def test_instructions__of_shared_memory(target):
 def test_resources(kernel, target):
     rows, found = table(target, kernel)
     registers = error(found["registers_per_thread"], rows["registers"])
-    assert np.median(registers) < 0.10
-    assert np.quantile(registers, 0.9) < 0.30
+    assert np.median(registers) < 0.10 and np.quantile(registers, 0.9) < 0.30
     shared, slack = found["shared_memory_bytes"], 1100 * (kernel == "flash_attention")
     assert np.mean(np.abs(shared - rows["shared_bytes"]) <= slack) > 0.88
     assert (found["tensor_memory_columns"].clip(32 * found["is_tensor"]) == rows["columns"]).all()
@@ -179,11 +177,12 @@ def test_tensor_memory__limits_the_blocks_of_b200():
     found = sweep.evaluate(plan)["triton_matmul"].dataset.load()
     assert found.active_blocks_per_sm.values.ravel().max() >= 3
     at = found.isel({d: -1 for d in found.dims})
-    assert int(at.active_blocks_per_sm) == 2
-    assert int(at.occupancy_limiter) == 6
+    assert (int(at.active_blocks_per_sm), int(at.occupancy_limiter)) == (2, 6)
 
 
-@pytest.mark.parametrize(("device", "bits"), [("mi210", 8.0), ("mi210", 32.0), ("gtx_980", 16.0)])
+@pytest.mark.parametrize(
+    ("device", "bits"), [("mi210", 8.0), ("a100_80gb", 8.0), ("gtx_980", 16.0)]
+)
 def test_a_type_that_the_device_lacks_has_a_status(device, bits):
     plan = Plan(["triton_matmul"], [device], ["combined"], axes={"bits": [bits]},
                 outputs=("execution_time", "status"))  # fmt: skip
@@ -191,20 +190,41 @@ def test_a_type_that_the_device_lacks_has_a_status(device, bits):
     assert STATUS["missing_parameters"] in status and STATUS["valid"] not in status
 
 
+def inputs(device, warps=4.0, bits=16.0, stages=2.0):
+    """Return the model's inputs for a tile of 128 x 128, and the device's numbers."""
+    axes = {"BLOCK_M": [128.0], "BLOCK_N": [128.0], "BLOCK_K": [64.0], "bits": [bits],
+            "num_warps": [warps], "num_stages": [stages], "GROUP_M": [8.0]}  # fmt: skip
+    (space,) = resolve(Plan(["triton_matmul"], [device], ["combined"], axes=axes)).kernels
+    model = get_model("combined")
+    given = model.prepare(build_workload(build_launch(space), model, {}), "corrected")
+    return given, space.devices[0].values
+
+
+def slowness(device, warps, bits=16.0):
+    """Return the time of the matrix units, over that at the device's rate."""
+    given, values = inputs(device, warps, bits)
+    rate = values[f"matrix.{'fp16' if bits == 16 else 'tf32'}_multiply_adds"]
+    return float(np.ravel(given["matrix"][1])[0]) / (128 * 128 * 4096 / warps / rate)
+
+
 def test_rdna_multiplies_on_the_lanes_that_it_computes_with():
     """Its instructions of a step take the time of both; CDNA's have units of their own."""
-    model, beyond = get_model("combined"), {}
-    for device in ("radeon_pro_w7800", "mi300x"):
-        plan = Plan(["triton_matmul"], [device], ["combined"],
-                    axes={"BLOCK_M": [128.0], "BLOCK_N": [128.0], "BLOCK_K": [64.0],
-                          "num_warps": [4.0], "num_stages": [2.0], "GROUP_M": [8.0]})  # fmt: skip
-        (space,) = resolve(plan).kernels
-        work = build_workload(build_launch(space), model, {})
-        rate = space.devices[0].values["matrix.fp16_multiply_adds"]
-        steps = model.prepare(work, "corrected")["matrix"][1]
-        beyond[device] = float(np.ravel(steps)[0]) / (128 * 128 * 4096 / 4 / rate)
-    assert beyond["mi300x"] == pytest.approx(1.0)
-    assert 1.05 < beyond["radeon_pro_w7800"] < 1.5
+    assert slowness("mi300x", 4.0) == pytest.approx(1.0)
+    assert 1.05 < slowness("radeon_pro_w7800", 4.0) < 1.5
+
+
+@pytest.mark.parametrize(("device", "slower"), [("h100_sxm", 1.5), ("b200", 4.0), ("l40s", 1.0)])
+def test_products_of_single_warps_are_slower_than_those_of_groups(device, slower):
+    """Two warps are no group: they multiply by mma, whatever the type."""
+    found = [slowness(device, 2.0, bits) for bits in (16.0, 32.0)] + [slowness(device, 4.0)]
+    assert found == pytest.approx([slower, slower, 1.0], rel=1e-4)
+
+
+def test_first_copies_are_waited_for_beside_those_of_the_next_steps():
+    """The code before the loop issues them all; a warp group has a buffer for each stage."""
+    few, many = (inputs("h100_sxm", stages=n)[0] for n in (2.0, 5.0))
+    assert np.max(many["chain"][0]) < np.min(few["chain"][0])
+    assert [np.max(one["buffers"][1]) for one in (few, many)] == [2, 5]
 
 
 @pytest.mark.parametrize("device", ["mi300x", "b200", "radeon_pro_w7800"])

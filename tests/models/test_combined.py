@@ -15,7 +15,7 @@ SM = {
     "shared_cycles": 2.0, "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0,
     "shared_latency": 24.0, "launch_cycles": 0.0, "kernel_launch": 0.0, "schedulers": 4.0,
     "dram_bandwidth": 600e9, "dram_latency": 480.0,
-    "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0,
+    "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0,
 }  # fmt: skip
 STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
@@ -58,8 +58,7 @@ def test_arithmetic__longest_pipeline():
 
 
 def test_slots__matrix_units_beside_issue():
-    assert combined.slots(100.0, 30.0) == 100
-    assert combined.slots(100.0, 400.0) == 400
+    assert [combined.slots(100.0, matrix) for matrix in (30.0, 400.0)] == [100, 400]
 
 
 def test_within_power__a_rate_grows_as_the_square_root_beyond_what_power_allows():
@@ -94,6 +93,9 @@ def test_cb7__copies_beside_work():
     # A warp's own chain of matrix instructions is longer than the work of all: nobody fills it.
     assert cycles(4.0, matrix_chain=900.0) == pytest.approx(900 + wait + first, rel=1e-3)
     assert cycles(4.0, matrix_chain=work) == cycles(4.0)
+    # Beside products that nobody waits for in a step (wgmma) warps wait at barriers, and issue.
+    found = [cycles(4.0, chain, asynchronous=1.0) for chain in (0.0, work + 9)]
+    assert found == pytest.approx([work + first, work + 9 + wait + first], rel=1e-3)
     # All warps' copies bound the time, however many buffers there are.
     assert cycles(64.0, l2_cycles=3.0) == pytest.approx(3 * copy + first, rel=1e-3)
     # Of a last round that is not full, DRAM and L2 serve the blocks that are left.
@@ -114,10 +116,8 @@ def test_cb7__resident_blocks_take_no_longer_than_one_after_the_other(wavefronts
 
 def test_load_store__addresses_or_data():
     # On GA10x two passes of an access cost no more than its addresses: 16 lanes, 128 bytes a cycle.
-    assert combined.load_store(10.0, 2.0, 10.0, 1.0, 0.0, 0.25) == 20
-    assert combined.load_store(10.0, 2.0, 20.0, 1.0, 0.0, 0.25) == 20
-    assert combined.load_store(10.0, 2.0, 320.0, 1.0, 0.0, 0.25) == 320
-    assert combined.load_store(10.0, 2.0, 0.0, 1.0, 320.0, 0.25) == 80
+    for passes, sectors, time in (10.0, 0, 20), (20.0, 0, 20), (320.0, 0, 320), (0.0, 320.0, 80):
+        assert combined.load_store(10.0, 2.0, passes, 1.0, sectors, 0.25) == time
 
 
 def test_dram_cycles__of_the_rtx_2080_ti():

@@ -48,6 +48,12 @@ class Product(NamedTuple):
     multiply_adds: float
     passes: float = 0.0
 
+    @property
+    def numbers(self) -> tuple[tuple[str, float], ...]:
+        """Numbers of ``[matrix]``: what several warps multiply together lies in shared memory."""
+        found = (self.kind, self.multiply_adds), ("single_warp", 1.0)
+        return found[:1] if self.passes else found
+
 
 @dataclass(frozen=True)
 class Meaning:

@@ -243,11 +243,11 @@ class _Writer:
             (key, {passage: n * factor for passage, n in amount.items()})
             for stage in self.analysis.stages
             for product, amount in stage.of(Product).items()
-            for key, factor in (("", 1.0), (product.kind, product.multiply_adds))
+            for key, factor in (("", 1.0), *product.numbers)
         )
         total = self.formulas.text(amounts[""])
         values: dict[str, Value] = {}
-        for kind in (kind for kind in MATRIX_TYPES if kind in amounts):
+        for kind in (kind for kind in (*MATRIX_TYPES, "single_warp") if kind in amounts):
             found = {n / amounts[""][passage] for passage, n in amounts[kind].items()}
             is_plain = len(found) == 1 and amounts[kind].keys() == amounts[""].keys()
             text = f"({self.formulas.text(amounts[kind])}) / max(1, {total})"
