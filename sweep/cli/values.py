@@ -127,18 +127,15 @@ def expressions(words: Sequence[str], option: str) -> dict[str, str]:
 
 
 def labelled(words: Sequence[str], option: str) -> dict[str, float]:
-    """Return the numbers of ``LABEL=NUMBER`` words by label."""
+    """Return the numbers of ``NAME=NUMBER`` words by label."""
     found: dict[str, float] = {}
     for word in words:
         label, _, text = word.partition("=")
         if label in found:
             raise SweepError(f"{option} {word}: the label is given twice")
-        try:
-            found[label] = float(text)
-        except ValueError:
-            label = ""
-        if not label:
-            raise SweepError(f"{option} {word}: must be LABEL=NUMBER")
+        if not label or not _NUMBER.fullmatch(text):
+            raise SweepError(f"{option} {word}: must be NAME=NUMBER")
+        found[label] = float(text)
     return found
 
 
