@@ -225,7 +225,8 @@ def test_what_a_device_or_a_model_lacks_is_named():
     derived = explain(None, usual("sepia", device="gtx_8800", model="wang_chu"))
     assert derived.status == "valid"
     sources = [found.source for found in derived["Parameters"].lines]
-    assert all(source.startswith("derived: ") for source in sources)
+    assert sources[0].startswith("derived from chip.lanes_per_sm, chip.warp_size: ")
+    assert all(source.startswith("derived") for source in sources)
     # Outside of the model's domain: the number that failed.
     plan = Plan(("micro_coalesced",), ("gtx_980_paper",), ("wang_chu",), variant="printed")
     (kernel,) = resolve(plan).kernels
