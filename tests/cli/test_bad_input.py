@@ -37,15 +37,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 BAD = tomllib.loads((Path(__file__).parent / "bad_files.toml").read_text(encoding="utf-8"))
 BAD_PLANS = {name: (case["changes"], case["error"]) for name, case in BAD["plan"].items()} | {
     "no devices": ({"devices": None}, "devices is missing"),
-    "value twice of many": ({"axes": {"block_size": [*range(1, 40_001), 40_000]}},
-                            "axes.block_size: the value 40000 stands twice"),
-    "words that NumPy cannot tell apart": (
-        {"axes": {"layout": ["x", "x\0"]}}, "axes.layout: 'x...' holds a character that is not p"),
+    "value twice": ({"axes": {"block_size": [*range(1, 4001), 7]}}, "axes.block_size: the value 7"),
+    "words that look alike": ({"axes": {"layout": ["x", "x\0"]}}, "axes.layout: 'x...' holds a"),
     "integer beyond float64": ({"axes": {"block_size": [10**40]}}, "axes.block_size: an integer b"),
     "number of many digits": ({"constraints": [f"{'9' * 3000} > 1"]}, "constraints: ... longer th"),
-    "constraints without end": (
-        {"constraints": [f"{' + '.join(['block_size'] * 150)} > {i}" for i in range(110)]},
-        "constraints: ... more than 200000 characters together"),
+    "no end": ({"constraints": [f"{'block_size + ' * 149}{i} > 1" for i in range(110)]},
+               "constraints: ... more than 200000 characters together"),
     "long name": ({"name": "a" * 101}, "name = 'a...': needs a word of at most 100 characters"),
     "syntax": (b"schema = = 1", "not valid TOML: "),
     "encoding": (b"\xff\xfe", "not valid TOML: not UTF-8 text (byte 0)"),
@@ -200,9 +197,7 @@ def test_read_only_directory(folder, capsys, monkeypatch):
         if mounted:
             subprocess.run(["umount", place], check=True)
         monkeypatch.undo()
-    assert re.fullmatch(
-        "cannot create '.*small.zarr': (the file sys.* read-only|perm.* d.*)", line
-    )
+    assert re.fullmatch("cannot create '.*small.zarr': (the file sys.* read-only|perm.* d.*)", line)
     assert os.listdir(place) == []
 
 

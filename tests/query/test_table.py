@@ -99,10 +99,9 @@ def test_groups_without_a_result__are_one_line():
     rows += [{"kernel": k, "device": "f", "model": "m", "time": 1.0} for k in "ab"]
     lines = Answer.of("", rows, ["kernel", "device", "model"]).to_table().splitlines()
     assert lines[-1] == "no result for 4 of 6 groups: m on d, e (missing)"
-    for statuses, why in (("constraint", "constraint"), ("constraint x", "x"), ("x y", "x"),
-                          ("constraint x power:_y", "power: y")):  # fmt: skip
-        found = {word.replace("_", " "): 3 for word in statuses.split()}
-        rows = [{"kernel": "a", "device": "d", "valid": 0, "statuses": found}]
+    for *found, why in (["constraint"] * 2, ["constraint", "x", "x"], ["x", "y", "x"],
+                        ["constraint", "x", "power: y", "power: y"]):  # fmt: skip
+        rows = [{"kernel": "a", "device": "d", "valid": 0, "statuses": dict.fromkeys(found, 3)}]
         assert Answer.of("", rows, ["kernel", "device"]).to_table() == f"no result: d ({why})"
 
 
