@@ -102,9 +102,9 @@ def test_command__is_refused_where_nothing_compiles(fake, capsys):
 
 def test_command__tries_again_what_the_machine_lacked(fake, monkeypatch, capsys):
     denied = Mock(side_effect=PermissionError(13, "no right", "ptxas"))
-    stand_ins = {"importlib": SimpleNamespace(import_module=denied), "import_triton": lambda: None,
-                 "_results": lambda waiting, _: map(triton_compiling._compile, waiting)}  # fmt: skip
-    for name, stand_in in stand_ins.items():
+    fakes = {"importlib": SimpleNamespace(import_module=denied), "import_triton": lambda: None,
+             "_results": lambda waiting, _: map(triton_compiling._compile, waiting)}  # fmt: skip
+    for name, stand_in in fakes.items():
         monkeypatch.setattr(triton_compiling, name, stand_in)
     for n in (4, 8):
         assert refused(capsys, *COMMAND).startswith("no configuration compiles: PermissionError: ")
