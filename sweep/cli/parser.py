@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,13 +15,18 @@ from typing import Any, NoReturn
 from sweep import __version__
 from sweep.cli import values
 from sweep.cli.completion import add_names, complete
+from sweep.errors import nearest
 
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Print the mistake in one line and exit."""
+        """Print the mistake in one line, with the nearest choice or option, and exit."""
+        if wrong := re.search(r"invalid choice: '(.*?)'|unrecognised argument '(.*?)=?'", message):
+            choices = re.findall(r"'([\w.-]+)'", message[wrong.end() :])
+            hint = nearest(wrong[1] or wrong[2], choices or self._option_string_actions)
+            message = message.replace(wrong[0], f"{wrong[0]}{hint}", 1)
         self.exit(2, f"sweep: {message} (see `{self.prog} --help`)\n")
 
 
@@ -38,7 +44,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     words = [word for word in rest if "=" in word and not word.startswith("-")]
     if len(words) < len(rest) or (words and not hasattr(arguments, "select")):
         unknown = next((word for word in rest if word not in words), rest[0])
-        parser.error(f"unrecognised argument '{unknown}'")
+        arguments.parser.error(f"unrecognised argument '{unknown}'")
     if words:
         arguments.select = [*arguments.select, *words]
     for name, (convert, *details) in arguments.converters.items():
@@ -72,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
         text = command["text"]
         description = command.get("description", f"{text[0].upper()}{text[1:]}.")
         sub = commands.add_parser(name, help=text, description=description)
-        sub.set_defaults(command=partial(_call, command["function"]), converters={})
+        sub.set_defaults(command=partial(_call, command["function"]), converters={}, parser=sub)
         _add(sub, command["arguments"], table["shared"])
         if computing := command.get("computing"):
             group = sub.add_argument_group("to compute a plan, where DATA is one")

@@ -72,10 +72,7 @@ def bandwidth(text: str, option: str) -> float:
     found = BANDWIDTH.fullmatch(text.strip())
     number = float(found[1]) if found else 0.0
     if found is None or not 0 < number < float("inf"):
-        raise PlanError(
-            f"{option} '{text}': a number above 0 with its unit, such as 10GB/s, 500MiB/s or "
-            "10Gbit/s"
-        )
+        raise PlanError(f"{option} '{text}': a number above 0 and its unit, 10GB/s or 10Gbit/s")
     return size(f"{number}{found[2] or ''}", option) / (8 if found[3] == "bit" else 1)
 
 
@@ -83,10 +80,8 @@ def seconds(text: str, option: str) -> float:
     """Return the seconds of a time with its unit: ``1.23ms``."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([a-zµ]+)\s*", text)
     if match is None or match[2] not in TIME_UNITS or float(match[1]) <= 0:
-        raise SweepError(
-            f"a time of '{text}': must be a number above 0 and one of {', '.join(TIME_UNITS)},"
-            " such as 1.23ms"
-        )
+        known = ", ".join(TIME_UNITS)
+        raise SweepError(f"a time of '{text}': must be a number above 0 and its unit, of {known}")
     return float(match[1]) * TIME_UNITS[match[2]]
 
 
@@ -127,18 +122,15 @@ def expressions(words: Sequence[str], option: str) -> dict[str, str]:
 
 
 def labelled(words: Sequence[str], option: str) -> dict[str, float]:
-    """Return the numbers of ``LABEL=NUMBER`` words by label."""
+    """Return the numbers of ``NAME=NUMBER`` words by label."""
     found: dict[str, float] = {}
     for word in words:
         label, _, text = word.partition("=")
         if label in found:
             raise SweepError(f"{option} {word}: the label is given twice")
-        try:
-            found[label] = float(text)
-        except ValueError:
-            label = ""
-        if not label:
-            raise SweepError(f"{option} {word}: must be LABEL=NUMBER")
+        if not label or not _NUMBER.fullmatch(text):
+            raise SweepError(f"{option} {word}: must be NAME=NUMBER")
+        found[label] = float(text)
     return found
 
 

@@ -24,7 +24,8 @@ from sweep.importers.files import read_source
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _DEFAULTS: dict[str, Any] = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
-_TYPE = re.compile(r"(\*?k?[a-z]+[0-9][0-9a-z]*)(?::(16|1))?")
+_NUMBER = r"[iu](?:1|8|16|32|64)|fp(?:16|32|64)|bf16|fp8e[45][a-z0-9]*"
+_TYPE = re.compile(rf"((?:\*k?)?(?:{_NUMBER}))(?::(16|1))?")
 MOST_WORDS = 160
 Config = Mapping[str, Any]
 """A configuration's keyword arguments and `OPTIONS`."""
@@ -211,6 +212,9 @@ def jobs_of(
         amd = "; AMD's machine code is not read" if target.startswith("gfx") else ""
         raise SweepError(f"--target {target}: must be NVIDIA's, such as sm_80 or sm_90{amd}")
     names = list(kernel.function.arg_names)
+    for name in dict.fromkeys(name for config in configs for name in config):
+        what = f"configuration: {name} is no argument of the kernel"
+        check_known(name, [*names, *OPTIONS], what, "", SweepError)
     words = _words(text, [n for n in names if n not in configs[0] and n not in kernel.heuristics])
     constexprs = {parameter.name for parameter in kernel.function.params if parameter.is_constexpr}
     types, constants, divisible = {}, {}, []
@@ -230,9 +234,6 @@ def jobs_of(
         if lacks:
             what = "a value" if lacks[0] in constexprs else "a type, such as i32:16 or *fp16:16"
             raise SweepError(f"--signature: {lacks[0]} has no type or value: give it {what}")
-        for name in own:
-            what = f"configuration: {name} is no argument of the kernel"
-            check_known(name, names, what, "", SweepError)
         signature = {name: types.get(name, "constexpr") for name in names}
         options = {name: config[name] for name in OPTIONS if config[name] is not None}
         parts = [import_triton().__version__, kernel.function.cache_key, target, signature, options]

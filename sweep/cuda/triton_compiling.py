@@ -37,7 +37,7 @@ from sweep.importers.ptx.module import capability_of
 FOLDER = "triton"
 """Where results are kept, in the directory of compiled passes."""
 
-HEADER = b"sweep results of Triton 1\n"
+HEADER = b"sweep results of Triton 2\n"
 _TENSOR_MEMORY = 512
 """Columns of tensor memory of a multiprocessor (Blackwell)."""
 
@@ -72,7 +72,8 @@ def compile_all(
     waiting = [job for job in jobs if job.key not in found]
     for key, result in progress(_results(waiting, processes or os.cpu_count() or 1), len(waiting)):
         found[key] = result
-        keep(FOLDER, key, HEADER, json.dumps(result).encode())
+        if not result.pop("again", False):
+            keep(FOLDER, key, HEADER, json.dumps(result).encode())
     drop_oldest(FOLDER)
     results = [found[job.key] for job in jobs]
     if all("error" in result for result in results):
@@ -114,7 +115,7 @@ def _results(jobs: Sequence[Job], processes: int) -> Iterator[tuple[str, dict[st
             try:
                 yield from in_processes(_compile, [job], 1, _be_quiet)
             except BrokenProcessPool:
-                yield job.key, {"error": "the compiler ended unexpectedly"}
+                yield job.key, {"error": "the compiler ended unexpectedly", "again": True}
 
 
 def _be_quiet() -> None:
@@ -145,7 +146,8 @@ def _compile(job: Job) -> tuple[str, dict[str, Any]]:
     except SweepError:
         raise
     except Exception as error:
-        return job.key, {"error": _reason(error)}
+        # What the machine lacks (a program, room on the disk, memory) may be there the next time.
+        return job.key, {"error": _reason(error), "again": isinstance(error, OSError | MemoryError)}
     columns = getattr(made.metadata, "tmem_size", 0)
     if columns and columns > _TENSOR_MEMORY:
         return job.key, {"error": f"{columns} columns of tensor memory, {_TENSOR_MEMORY} at most"}

@@ -18,9 +18,11 @@ from sweep.hardware import occupancy as rules
 from sweep.hardware.memory_rules import rule_of
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.models.base import Input
+from sweep.space import origins
 from sweep.specs import Device, Kernel, list_devices, list_kernels, load_device, load_kernel
 from sweep.specs.compiled import LookUp
 from sweep.specs.compiled_replaces import HIT_RATES
+from sweep.specs.device import parse_device
 from sweep.specs.formats import split_unit, to_base
 from sweep.specs.reading import label_of
 
@@ -173,8 +175,9 @@ def _device(case: Case) -> Iterator[Section]:
     )  # fmt: skip
     file = file_of(spec)
     yield Section(f"Device: {file}", (identity, *(_device_line(spec, path) for path in paths)))
+    of_key = {key: text for key, _, text in origins(parse_device(spec.text, spec.key), model.name)}
     lines = [
-        replace(_device_line(spec, own + p.key, p.long_name), name=p.key)
+        replace(_device_line(spec, own + p.key, p.long_name), name=p.key, source=of_key[p.key])
         for p in model.parameters
         if p.key in spec.model_parameters.get(model.name, {})
     ]

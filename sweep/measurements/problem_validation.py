@@ -144,7 +144,11 @@ def _three(row: Mapping[str, Any], key: str) -> str:
 
 
 def _notes(space: Space, case: Case, select: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a reader must know of a case."""
+    """Yield what a reader must know of a case, first which rows do not count."""
+    if case.unusable:
+        yield f"rows left out, whose size is not above 0: {case.unusable:,}"
+    if case.table.failed:
+        yield f"rows left out, whose time is not above 0: {case.table.failed:,}"
     used = [*case.sizes, *case.parameters]
     yield (
         f"{case.kernel.key} on {case.device}: {len(case.problem):,} rows of"
@@ -156,10 +160,6 @@ def _notes(space: Space, case: Case, select: Mapping[str, Any]) -> Iterator[str]
     )  # fmt: skip
     if values := ", ".join(f"{name}={value:g}" for name, value in fixed.fixed.items()):
         yield f"sizes that the table lacks: {values}"
-    if case.unusable:
-        yield f"{case.unusable:,} rows with a size that is not above 0 are left out"
-    if case.table.failed:
-        yield f"{case.table.failed:,} rows without a time are left out"
 
 
 # ---------------------------------------------------------------------------- judgements

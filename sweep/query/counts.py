@@ -23,6 +23,7 @@ from sweep.query.grid import AbsentError, Array, grids_of
 from sweep.query.pictures import pictured
 from sweep.query.question import SENSES, Question, ask, check_rows
 from sweep.query.reduce import reduce
+from sweep.query.shown import furthest
 from sweep.reduction import BEST, CODES, Keep
 from sweep.store.layout import UNWRITTEN_CODE
 
@@ -281,9 +282,9 @@ def why_empty(question: Question, empty: Sequence[int]) -> dict[int, str]:
     Returns
     -------
     dict
-        Number to the commonest status among the configurations that selection and condition leave;
-        where a condition on results leaves nothing because all are invalid, among all of them;
-        :data:`UNMET` where it leaves nothing otherwise.
+        Number to what stopped those that selection and condition leave and that came furthest (see
+        :func:`furthest`); where a condition on results leaves nothing because all are invalid,
+        among all of them; :data:`UNMET` where it leaves nothing otherwise.
     """
     reasons = _reasons(question, empty)
     # Where a condition on results is never satisfied, the reason is that there are none.
@@ -297,7 +298,7 @@ def why_empty(question: Question, empty: Sequence[int]) -> dict[int, str]:
     for number, found in _reasons(question, nothing, keeps_condition=False).items():
         if "no value" not in found:
             reasons[number] = found
-    return {n: _commonest_first(of)[0][0] if of else UNMET for n, of in reasons.items()}
+    return {n: furthest(dict(_commonest_first(of)), UNMET) for n, of in reasons.items()}
 
 
 def _reasons(

@@ -262,8 +262,16 @@ def reason_of(row: Mapping[str, Any]) -> str | None:
     if status not in (None, "valid"):
         return str(status)
     if any(name in row and row[name] == 0 for name in COUNTS):
-        return str(next(iter(row.get("statuses") or {}), "no value"))
+        return furthest(row.get("statuses") or (), "no value")
     return None
+
+
+def furthest(reasons: Iterable[str], none: str) -> str:
+    """Return the first of reasons, commonest first, whose configurations came furthest.
+
+    Power comes last, after the time. Combinations that constraints exclude are no candidates.
+    """
+    return max(reasons, key=lambda r: r.startswith("power: ") - (r == "constraint"), default=none)
 
 
 def absent_line(rows: Sequence[Row], coordinates: Sequence[str]) -> str:

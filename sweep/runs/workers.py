@@ -174,7 +174,7 @@ def _address_in(path: str) -> str:
             reason = "it does not exist"
         except OSError as error:
             reason = str(error.strerror)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             reason = "a scheduler did not write it"
         if time.monotonic() > end:
             raise SweepError(f"--scheduler-file '{path}': {reason} (waited {patience():g} s)")

@@ -24,12 +24,11 @@ from sweep.space.axes import axis_values, check_clocks
 from sweep.space.grid import CLOCK_AXES, Values
 from sweep.space.problems import problem_columns
 from sweep.specs.formats import PLAN
-from sweep.specs.reading import load_toml
+from sweep.specs.reading import load_toml, read_text
 
 PRECISIONS = ("float32", "float64")
 LAYOUTS = (None, "grid", "stacked")
 KEYS = (*(key.name for key in PLAN[""].keys), *(name for name in PLAN if name))
-MAX_BYTES = 1 << 20
 
 MOST_WATTS = 5000
 """Largest power limit."""
@@ -278,14 +277,14 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
         what = f"{name_or_path}: no such plan, neither a file nor a shipped one"
         check_known(str(name_or_path), list_plans(), what, "shipped:", PlanError)
         path = Path(str(shipped))
-    if path.stat().st_size > MAX_BYTES:
-        raise PlanError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a plan")
     try:
-        data = load_toml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
+        data = load_toml(read_text(path))
     except ValueError as error:
         raise PlanError(f"{path}: not valid TOML: {error}") from None
+    for kind, section in (("kernel", "launch"), ("device", "chip")):
+        if section in data:
+            what = f'a {kind} file, no plan; a plan names it: {kind}s = ["{path}"]'
+            raise PlanError(f"{path}: {what}")
     return parse_plan(data, name=path.stem, origin=str(path), folder=path.parent)
 
 

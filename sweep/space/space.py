@@ -326,7 +326,7 @@ def _wrong_values(kernel: Kernel, name: str, values: Sequence[Any]) -> Iterator[
     like = kernel.parameters.get(name)
     for number, value in enumerate(values):
         if name in kernel.sizes and (isinstance(value, (str, bool)) or value <= 0):
-            yield number, "a problem size is above 0"
+            yield number, "a problem size is a number above 0"
         if like is not None and _kind(value) is not _kind(like[0]):
             yield number, f"the kernel file has values like {like[0]!r}"
 

@@ -299,7 +299,7 @@ def _warn_of_unused(report: Report, kernel: Kernel) -> None:
         for name, value in getattr(kernel, section).items():
             given = isinstance(value, LookUp) or name in HIT_RATES
             if name not in used and not given:
-                report.error(f"{section}.{name}", "no expression uses it", severity="warning")
+                report.error(f"{section}.{name}", "no prediction depends on it", severity="warning")
 
 
 # ---------------------------------------------------------------------------- writing

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from support.ptx_texts import TESTS
@@ -99,10 +100,22 @@ def test_command__is_refused_where_nothing_compiles(fake, capsys):
     assert not Path("k.toml").exists()
 
 
+def test_command__tries_again_what_the_machine_lacked(fake, monkeypatch, capsys):
+    denied = Mock(side_effect=PermissionError(13, "no right", "ptxas"))
+    fakes = {"importlib": SimpleNamespace(import_module=denied), "import_triton": lambda: None,
+             "_results": lambda waiting, _: map(triton_compiling._compile, waiting)}  # fmt: skip
+    for name, stand_in in fakes.items():
+        monkeypatch.setattr(triton_compiling, name, stand_in)
+    for n in (4, 8):
+        assert refused(capsys, *COMMAND).startswith("no configuration compiles: PermissionError: ")
+        assert denied.call_count == n
+
+
 def test_missing_triton__is_one_line_with_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "triton", None)
-    message = refused(capsys, *COMMAND)
-    assert message == "Triton is not installed: pip install 'kernel-sweep[compilers]'"
+    assert refused(capsys, *COMMAND).endswith(
+        "not installed: pip install 'kernel-sweep[compilers]'"
+    )
 
 
 def test_signature__has_types_constants_and_multiples(fake):
@@ -128,8 +141,9 @@ def test_heuristics__decide_constants(fake):
 @pytest.mark.parametrize(("signature", "configs", "target", "message"), [
     ("*fp16", CONFIGS[:1], "sm_80", "1 words for 6 arguments: a, b, c, M, N, K"),
     ("a=*fp16", CONFIGS[:1], "sm_80", "b has no type or value: give it a type, such as i32:16"),
-    (SIGNATURE, [{"BM": 1, "BN": 1, "X": 2, "BK": 1}], "sm_80", "X is no argument of the kernel"),
+    (SIGNATURE, [{"BM": 1, "BN": 1, "Bk": 1}], "sm_80", "Bk is no argument of the kernel"),
     (SIGNATURE.replace("*fp32:16", "float*"), CONFIGS[:1], "sm_80", "c=float*: must be a type"),
+    (SIGNATURE.replace("*fp32:16", "*fp33"), CONFIGS[:1], "sm_80", "c=*fp33: must be a type"),
     (SIGNATURE, CONFIGS[:1], "gfx90a", "sm_80 or sm_90; AMD's machine code is not"),
 ])  # fmt: skip
 def test_signature__mistakes_are_named(fake, signature, configs, target, message):

@@ -260,7 +260,7 @@ def test_lengths_that_are_no_multiple_of_the_tile(kernel, size, whole, given):
 
 @pytest.mark.parametrize("size", ["rows", "columns"])
 def test_no_rows_and_no_columns(size):
-    with pytest.raises(PlanError, match=f"axes.{size} = 0.0: a problem size is above 0"):
+    with pytest.raises(PlanError, match=f"axes.{size} = 0.0: a problem size is a number above 0"):
         times("softmax", **{size: [0.0]})
 
 

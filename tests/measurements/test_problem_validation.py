@@ -162,13 +162,16 @@ def test_mapping__makes_sizes_of_columns():
     assert table.of_kernel(("m", "n"))["m"].tolist() == [4, 4]
     with pytest.raises(TuningError, match="column 'n': `2 \\* Q`: unknown name 'Q'"):
         read_problem_table(source, {"n": "2 * Q"}, Columns(time="t", unit="us"))
-    with pytest.raises(TuningError, match="write NAME=EXPRESSION"):
-        mapping_of(["n"])
+    Path("deep.toml").write_text("n = " + "[" * 5000, "utf-8")
+    for word, message in (("n", "write NAME=EXPRESSION"), ("deep.toml", "nested too deeply")):
+        with pytest.raises(TuningError, match=message):
+            mapping_of([word])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [("m,n,time_ms\n1,2,3\n1,2\n", "line 3 has 2 cells, the header 3"),
+     ("m;n;time_ms\n1;2;3,5\n", "cells end with ';': write ',' between cells"),
      ("m,m,time_ms\n1,2,3\n", "an empty or a doubled name"),
      ("m,n,time_ms\n", "no line below the header"),
      ("m,n,time_ms\n1,2,0\n1,2,nan\n", "no row has a time above 0"),
@@ -241,7 +244,7 @@ def test_rows_of_size_0__are_left_out_and_counted():
     Path("t.csv").write_text("m,n,k,time_ms\n0,256,512,1\n16,256,512,1\n", "utf-8")
     answer = validate_problems(PLAN, read_problem_table(read_source("t.csv")))
     assert answer[0]["problems"] == 1
-    assert "1 rows with a size that is not above 0 are left out" in answer.notes
+    assert "rows left out, whose size is not above 0: 1" in answer.notes
 
 
 def test_table_without_sizes__is_refused():

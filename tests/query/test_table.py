@@ -99,8 +99,10 @@ def test_groups_without_a_result__are_one_line():
     rows += [{"kernel": k, "device": "f", "model": "m", "time": 1.0} for k in "ab"]
     lines = Answer.of("", rows, ["kernel", "device", "model"]).to_table().splitlines()
     assert lines[-1] == "no result for 4 of 6 groups: m on d, e (missing)"
-    rows = [{"kernel": "a", "device": "d", "valid": 0, "statuses": {"constraint": 3}}]
-    assert Answer.of("", rows, ["kernel", "device"]).to_table() == "no result: d (constraint)"
+    for *found, why in (["constraint"] * 2, ["constraint", "x", "x"], ["x", "y", "x"],
+                        ["constraint", "x", "power: y", "power: y"]):  # fmt: skip
+        rows = [{"kernel": "a", "device": "d", "valid": 0, "statuses": dict.fromkeys(found, 3)}]
+        assert Answer.of("", rows, ["kernel", "device"]).to_table() == f"no result: d ({why})"
 
 
 def test_notes__are_at_most_three_and_stars_come_first():

@@ -229,8 +229,10 @@ def test_scheduler_without_workers(tmp_path, impatient):
 
 
 def test_scheduler_file_that_never_comes(tmp_path, impatient):
-    with pytest.raises(SweepError, match="--scheduler-file '.*missing.json': it does not exist"):
-        run(plan(), tmp_path / "a.zarr", scheduler_file=tmp_path / "missing.json")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for name, why in (("missing", "it does not exist"), ("deep", "a scheduler did not write it")):
+        with pytest.raises(SweepError, match=f"--scheduler-file '.*{name}.json': {why}"):
+            run(plan(), tmp_path / "a.zarr", scheduler_file=tmp_path / f"{name}.json")
     assert not (tmp_path / "a.zarr").exists()
 
 

@@ -75,12 +75,12 @@ def test_space__has_one_dimension_whatever_the_number_of_values():
 @pytest.mark.parametrize(("problems", "says"), [
     ({"m": [1], "q": [2]}, "problems.q: no kernel of the plan has this parameter or size"),
     ({"m": [1], "core_clock": [2]}, "problems.core_clock: no kernel"),
-    ({"m": [1, -4]}, "problems: row 2: m = -4: a problem size is above 0"),
-    ({"m": [0]}, "problems: row 1: m = 0: a problem size is above 0"),
+    ({"m": [1, -4]}, "problems: row 2: m = -4: a problem size is a number above 0"),
+    ({"m": [0]}, "problems: row 1: m = 0: a problem size is a number above 0"),
     ({"m": [1, math.nan]}, "problems: row 2: m: nan is not a finite number"),
     ({"m": [1, 1 << 60]}, "problems: row 2: m: an integer beyond"),
     ({"m": [1, "x"]}, "m: the column mixes numbers and strings"),
-    ({"m": ["16"]}, "row 1: m = '16': a problem size is above 0"),
+    ({"m": ["16"]}, "row 1: m = '16': a problem size is a number above 0"),
     ({"m": [True, 1]}, "mixes booleans and numbers"),
     ({"m": [[1]]}, r"row 1: m: \[1\] is neither a number"),
     ({"is_integer": [0, "x"]}, "mixes numbers and strings"),
@@ -100,6 +100,7 @@ def test_problems__refused_with_one_line(problems, says):
 
 @pytest.mark.parametrize(("text", "says"), [
     ("m,n,k\n1,2\n", "line 2 has 2 cells, the header 3"), ("m,m\n1,2\n", "doubled name"),
+    ("m;n;k\n1;2;3\n", "cells end with ';': write ',' between cells"),
     ("m,n\n", "no line below the header"), ("m\nnan\n", "row 1: m = 'nan': a problem size"),
     ("m\n1\n\n-inf\n", "mixes numbers and strings"), ("", "the file is empty"),
     ("[1, 2]", "row 1 = 1: needs"), ("{", "not valid JSON"), ('{"m": 3}', "needs a list"),

@@ -248,7 +248,7 @@ def test_lint__warns(tmp_path):
     assert warnings == [
         f"{device}: warning: chip.memory_bandwidth_GBps = 100: memory clock and bus width make"
         " this 1.56 transfers a clock, not 1, 2, 4, 8 or 16",
-        f"{kernel}: warning: sizes.m: no expression uses it",
+        f"{kernel}: warning: sizes.m: no prediction depends on it",
     ]
     assert specs.load_device(device).key == "foo" and specs.load_kernel(kernel).key == "bar"
 

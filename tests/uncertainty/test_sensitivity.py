@@ -113,7 +113,7 @@ def test_command__prints_and_draws(folder, capsys):
     [
         (["--range", "chip.memory_bandwith_GBps=0.1"], "did you mean 'chip.memory_bandwidth_GBps'"),
         (["--range", "assumed=nan"], "0 to 0.99"),
-        (["--range", "assumed"], "must be LABEL=NUMBER"),
+        (["--range", "assumed"], "must be NAME=NUMBER"),
         (["--samples", "1000"], "a power of two"),
         (["--of-best", "0"], "--of-best 0: outside the range 1 to 1000"),
         (["kernel=transpse"], "did you mean 'transpose'"),

@@ -209,11 +209,9 @@ def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list
                     key=lambda one: -float(one.value))  # fmt: skip
     for one in bounds:
         if float(one.value) <= least:
-            reason = f"bounds it from below only, and {least:.5g} GB/s is"
-            what = "measured otherwise" if true else "what models assume without"
-            result.remarks.append(
-                f"{path.partition('.')[2]}: {said(one)} {reason} {what}: left out"
-            )
+            least_by = "measured otherwise" if true else "that models assume without a measurement"
+            reason = f"is a lower bound, below the {least:.5g} GB/s {least_by}: left out"
+            result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason}")
     larger = [one for one in bounds if float(one.value) > least][:1]
     return larger or true
 

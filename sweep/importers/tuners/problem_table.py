@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ import numpy as np
 from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError
 from sweep.importers.files import Source, read_source
-from sweep.importers.tuners.table import DEVICES, Columns, time_column
+from sweep.importers.tuners.table import DEVICES, Columns, header_of, time_column
+from sweep.specs.reading import load_toml
 
 Array = np.ndarray[Any, Any]
 
@@ -88,8 +88,8 @@ def mapping_of(words: Sequence[str]) -> dict[str, str]:
             raise TuningError(f"'{word}': write NAME=EXPRESSION, or the name of a TOML file")
         source = read_source(Path(word))
         try:
-            document = tomllib.loads(source.text)
-        except tomllib.TOMLDecodeError as error:
+            document = load_toml(source.text)
+        except ValueError as error:
             raise source.error(f"not valid TOML: {error}") from None
         for key, value in document.items():
             if not isinstance(value, str | int | float):
@@ -118,9 +118,7 @@ def read_problem_table(
         There is no time, a line has another number of cells than the header, or an expression is
         wrong.
     """
-    header = [name.strip() for name in next(_records(source), [])]
-    if not header or len(set(header)) < len(header) or "" in header:
-        raise source.error("the header has an empty or a doubled name")
+    header = header_of(source, next(_records(source), []))
     time, scale = time_column(source, header, columns or Columns())
     device = next((name for name in header if name.lower() in DEVICES), "")
     own = _columns(source, header, time, {device} - {""})

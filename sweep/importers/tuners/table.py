@@ -210,9 +210,7 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
         ]
     except csv.Error as error:
         raise source.error(f"not valid CSV: {error}") from None
-    header = records[0]
-    if len(set(header)) < len(header) or "" in header:
-        raise source.error("the header has an empty or a doubled name")
+    header = header_of(source, records[0])
     lines = []
     for number, cells in enumerate(records[1:], 2):
         if cells and len(cells) != len(header):
@@ -222,6 +220,16 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     if not lines:
         raise source.error("there is no line below the header")
     return header, lines
+
+
+def header_of(source: Source, cells: Sequence[str]) -> list[str]:
+    """Return the names of the columns; refuse other separators than commas, and doubled names."""
+    header = [name.strip() for name in cells]
+    if len(header) == 1 and (other := re.search("[;\t]", header[0])):
+        raise source.error(f"cells end with {other[0]!r}: write ',' between cells, '.' in numbers")
+    if not header or len(set(header)) < len(header) or "" in header:
+        raise source.error("the header has an empty or a doubled name")
+    return header
 
 
 def read_cells(source: Source) -> list[tuple[int, dict[str, Value]]]:
