@@ -234,25 +234,25 @@ def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_bl
 
 
 @_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
-def turn(work_alone, load_wait, warps_per_block, memory):
-    """Copy and work of all executions, as one buffer would take them."""
-    return work_alone + load_wait + warps_per_block * memory
+def turn(work_alone, load_wait, warps_per_block, memory, buffers):
+    """Copy and work of all executions, as one buffer would take them, over the buffers."""
+    return (work_alone + load_wait + warps_per_block * memory) / buffers
 
 
 @_equation("14", "T", "cycle", "time of a round beside copies")
-def beside_copies(round_cycles, copied, turn, buffers):
+def beside_copies(round_cycles, copied, turn):
     """Longest of work, of copies of all warps, and of the turns of a block's buffers (CB-7).
 
     A copy is hundreds of requests: copies do not queue, they take the stations' bandwidth.
     """
-    return max(round_cycles, max(copied, turn / buffers))
+    return max(round_cycles, max(copied, turn))
 
 
-def of_blocks(blocks, share, warps, own, one, busiest, l2, dram, buffers):
+def of_blocks(blocks, share, warps, own, one, busiest, l2, dram):
     """Return (14): blocks, in step, are customers of one station; its bound (8c) solves (8)."""
     work, others = warps * busiest, blocks - 1.0
     T = bound(own, others * work, others * work * work)
-    return beside_copies(T, blocks * warps * share * memory(l2, dram), one, buffers)
+    return beside_copies(T, blocks * warps * share * memory(l2, dram), one)
 
 
 @_equation("9", "T", "cycle", "time of a round")
@@ -310,7 +310,10 @@ ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 
 @_equation("13", kind="condition")
 def is_latency_bound(warps, longest, alone):
-    """Too few warps: what all demand of the busiest station is less than one takes alone."""
+    """Too few warps: what all demand of the busiest station is less than one takes alone.
+
+    Of copies beside work that is the time of the buffers' turns (14b).
+    """
     return warps * longest < alone
 
 
@@ -335,12 +338,12 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies; e buffers of copies.
+    # one is T_1, own without copies, turn of buffers; e buffers of copies.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = all_t = (
         0.0
     )
-    one = all_one = own = all_own = launch_cycles
+    one = all_one = own = all_own = all_turn = launch_cycles
     for k in range(len(instructions)):
         i_k = slots(instructions[k] * t_i, matrix[k])
         n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
@@ -355,16 +358,18 @@ def body(
         z_k = wait(shared_loads[k], barriers[k], shared_latency, share)
         y_k = arithmetic_wait(d_k, schedulers, a_k) + z_k
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
-        one_k = own_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
+        one_k = own_k = turn_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
             own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
-            one_k = turn(own_k, m_k, W, memory(c_k, h_k))
+            turn_k = turn(own_k, m_k, W, memory(c_k, h_k), buffers[k])
+            one_k = max(own_k, turn_k)
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
         all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
         all_shared += wavefronts[k] * shared_cycles
         all_l1 += l1_sectors[k] * l1_cycles
         executed, all_t = executed + instructions[k], all_t + matrix_time[k]
+        all_turn += turn_k
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
         e, all_e = max(e, buffers[k]), max(all_e, buffers[k])
@@ -375,8 +380,8 @@ def body(
                 T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
                 T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
                 if e > 0.0:
-                    T = of_blocks(active_blocks, 1.0, W, own, one, max(p, s), c, h, e)
-                    T_c = of_blocks(least, fewer, W, own, one, max(p, s), c, h, e)
+                    T = of_blocks(active_blocks, 1.0, W, own, one, max(p, s), c, h)
+                    T_c = of_blocks(least, fewer, W, own, one, max(p, s), c, h)
                 serial, serial_tail = serial + T, serial_tail + T_c
                 i = f = n = u = x = s = c = h = one = own = e = 0.0
 
@@ -387,14 +392,14 @@ def body(
         T = round_cycles(N, schedulers, all_one, all_a, q, r, s, c, h)
         T_c = round_cycles(N_tail, schedulers, all_one, all_a, q, r, s, c, h)
         if all_e > 0.0:
-            T = of_blocks(active_blocks, 1.0, W, all_own, all_one, max(all_a, s), c, h, all_e)
-            T_c = of_blocks(least, fewer, W, all_own, all_one, max(all_a, s), c, h, all_e)
+            T = of_blocks(active_blocks, 1.0, W, all_own, all_one, max(all_a, s), c, h)
+            T_c = of_blocks(least, fewer, W, all_own, all_one, max(all_a, s), c, h)
         if len(instructions) > 1:
             T = with_barriers(T, serial, active_blocks)
             T_c = with_barriers(T_c, serial_tail, least)
         cycles = exec_cycles(rounds, T, T_c if left > 0.0 else 0.0, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, all_t, core_clock)
-        waits = is_latency_bound(N, D_max, all_one)
+        waits = is_latency_bound(N, D_max, all_turn)
     else:
         cycles = exec_cycles_printed(blocks, warps_per_block, active_sm, D_max)
         waits = False

@@ -165,3 +165,4 @@ def test_large_products__rates_that_were_published(device, m, n, k, bits, bm, bn
     axes |= {name: [value] for name, value in tile.items() if value}
     best = sweep.best(sweep.Plan(["triton_matmul"], [device], axes=axes)).rows[0]
     assert 2e-12 * m * n * k / best["execution_time"] == pytest.approx(rate, rel=0.2)
+    assert s != 4 or best["bound"] != "latency"  # four buffers hide the copies
