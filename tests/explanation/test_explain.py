@@ -262,6 +262,8 @@ def test_values_outside_the_plan_are_answered_with_a_note_and_clocks_in_either_f
     assert "width = 100 is not among the plan's values (7000)" in notes
     assert any(note.startswith("core_clock = 800 is not among") for note in notes)
     assert found.configuration["width"] == 100
+    own = {line.name: line.value for line in found["Result"].lines}  # what the model adds
+    assert own["memory warp parallelism"] == found.results["hong_kim_memory_warp_parallelism"]
     assert "not among" not in str(explain(plan, {"block_size": 64, "core_clock": 700}))
     axes = {"block_size": 64, "core_clock_ratio": [0.9, 1.1], "memory_clock": 600}
     plan = Plan(("sepia",), ("gtx_980_paper",), ("hong_kim",), axes=axes)
