@@ -45,7 +45,8 @@ def _power_rule(kind: str) -> Rule:
         return measured**2 / (EFFICIENCY * 2.0 * n_sm * own * clock) / 1e12
 
     rate.__doc__ = (
-        f"Square of the measured rate in {kind}, or fp16's scaled, over what units reach."
+        f"Square of the measured rate of large products in {kind} (without one: of fp16, by the"
+        f" units' rates), over {EFFICIENCY} of the units' rate at the nominal clock."
     )
     return rate
 

@@ -50,9 +50,15 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.fields import Field
-from sweep.hardware import derived, matrix_units
+from sweep.hardware import derived
 from sweep.hardware.l2_rates import l2_service
-from sweep.hardware.matrix_units import MATRIX_CYCLES, MATRIX_RATES
+from sweep.hardware.matrix_units import (
+    MATRIX_CYCLES,
+    MATRIX_RATES,
+    kernel_launch,
+    matrix_latency,
+    single_warp_slowness,
+)
 from sweep.models.base import Model, equations, regimes
 from sweep.models.combined_inputs import INPUTS, SECTOR_BYTES, SYMBOLS, prepare
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter
@@ -289,8 +295,8 @@ def exec_cycles(full_rounds, round_cycles, tail_cycles, kernel_launch, core_cloc
 def within_power(exec_cycles, blocks, warps_per_block, matrix_time, core_clock):
     """Beyond the rate that power allows at full clock, a rate grows as its square root.
 
-    Matrix units take most of the power, whose energy an operation goes with the square of the
-    voltage, and that about with the square root of the clock.
+    Matrix units take most of the power. The energy of an operation goes with the square of the
+    voltage, and the voltage about with the square root of the clock.
     """
     allowed = blocks * warps_per_block * matrix_time * core_clock
     return max(exec_cycles, np.sqrt(exec_cycles * allowed))
@@ -312,7 +318,7 @@ ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 def is_latency_bound(warps, longest, alone):
     """Too few warps: what all demand of the busiest station is less than one takes alone.
 
-    Of copies beside work that is the time of the buffers' turns (14b).
+    A block with asynchronous copies takes the turns of its buffers alone (14b).
     """
     return warps * longest < alone
 
@@ -338,11 +344,11 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies, turn of buffers; e buffers of copies.
+    # one is T_1, own without copies, turn that of the buffers, t at the rate that power allows; e
+    # buffers of copies.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
-    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = all_t = (
-        0.0
-    )
+    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
+    all_t = 0.0
     one = all_one = own = all_own = all_turn = launch_cycles
     for k in range(len(instructions)):
         i_k = slots(instructions[k] * t_i, matrix[k])
@@ -368,8 +374,8 @@ def body(
         all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
         all_shared += wavefronts[k] * shared_cycles
         all_l1 += l1_sectors[k] * l1_cycles
-        executed, all_t = executed + instructions[k], all_t + matrix_time[k]
-        all_turn += turn_k
+        executed += instructions[k]
+        all_t, all_turn = all_t + matrix_time[k], all_turn + turn_k
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
         e, all_e = max(e, buffers[k]), max(all_e, buffers[k])
@@ -405,7 +411,8 @@ def body(
         waits = False
     by_arithmetic = all_a >= D_max
     by_load_store = all_s >= D_max
-    served = SHARED if all_shared >= all_l1 else MEMORY  # by the load-store pipeline, more of both
+    # The load-store pipeline serves shared memory and L1: the one with more to do.
+    served = SHARED if all_shared >= all_l1 else MEMORY
     component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
     bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
     regime = WAITING if waits else component
@@ -477,13 +484,14 @@ MODEL = Model(
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
-                  0.1, 1e5, matrix_units.matrix_latency),
+                  0.1, 1e5, matrix_latency),
         parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
-                  matrix_units.single_warp_slowness),
+                  single_warp_slowness),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
-        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
+        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
-        *(parameter(f"{kind}_matrix_cycles", (f"t_{kind}", "cycle", f"{kind} multiply-add, per SM"),
+        *(parameter(f"{kind}_matrix_cycles",
+                    (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
                     1e-6, 1e3, rule, required=False)
           for kind, rule in MATRIX_CYCLES.items()),
         *(parameter(f"{kind}_full_clock_TFLOPps",
