@@ -72,7 +72,8 @@ def bandwidth(text: str, option: str) -> float:
     found = BANDWIDTH.fullmatch(text.strip())
     number = float(found[1]) if found else 0.0
     if found is None or not 0 < number < float("inf"):
-        raise PlanError(f"{option} '{text}': a number above 0 and its unit, 10GB/s or 10Gbit/s")
+        what = "a number above 0 with its unit, such as 10GB/s, 500MiB/s or 10Gbit/s"
+        raise PlanError(f"{option} '{text}': {what}")
     return size(f"{number}{found[2] or ''}", option) / (8 if found[3] == "bit" else 1)
 
 
@@ -80,8 +81,8 @@ def seconds(text: str, option: str) -> float:
     """Return the seconds of a time with its unit: ``1.23ms``."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([a-zµ]+)\s*", text)
     if match is None or match[2] not in TIME_UNITS or float(match[1]) <= 0:
-        known = ", ".join(TIME_UNITS)
-        raise SweepError(f"a time of '{text}': must be a number above 0 and its unit, of {known}")
+        units = f"one of {', '.join(TIME_UNITS)}, such as 1.23ms"
+        raise SweepError(f"a time of '{text}': must be a number above 0 and {units}")
     return float(match[1]) * TIME_UNITS[match[2]]
 
 

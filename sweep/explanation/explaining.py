@@ -101,10 +101,8 @@ def _summary(case: Case) -> Section:
         Line("bound by", case.words["bound"]),
         Line("occupancy", scalar(case.workload.occupancy.occupancy), "1"),
     ]
-    lines += [
-        Line(field.name.replace("_", " "), case.words.get(field.name, results[field.name]),
-             field.units, field.long_name) for field in case.model.fields
-    ]  # fmt: skip
+    own = ((field, case.words.get(field.name, results[field.name])) for field in case.model.fields)
+    lines += [Line(f.name.replace("_", " "), value, f.units, f.long_name) for f, value in own]
     notes = (*case.notes, *_assumed(case), *filter(None, [power_reason(case)]))
     return Section("Result", tuple(lines), notes)
 

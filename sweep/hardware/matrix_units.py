@@ -34,19 +34,16 @@ def _power_rule(kind: str) -> Rule:
     """Return the rule for the rate of a type that power allows at full clock."""
 
     def rate(device: DeviceFacts) -> float | None:
-        own, other, n_sm, clock, most = (
-            device.number(path)
-            for path in (f"matrix.{kind}_multiply_adds", "matrix.fp16_multiply_adds",
-                         "chip.sm_count", "clocks.core_nominal", "matrix.fp16_sustained")
-        )  # fmt: skip
+        of_chip = ("chip.sm_count", "clocks.core_nominal", f"matrix.{kind}_multiply_adds")
+        n_sm, clock, own = (device.number(path) for path in of_chip)
+        other, most = (device.number(f"matrix.fp16_{n}") for n in ("multiply_adds", "sustained"))
         if not (own and other and n_sm and clock and most) or "power.static" in device.values:
             return None  # with a power model, the limit lowers the clock itself
         measured = device.number(f"matrix.{kind}_sustained") or most * own / other
         return measured**2 / (EFFICIENCY * 2.0 * n_sm * own * clock) / 1e12
 
     rate.__doc__ = (
-        f"Square of the measured rate of large products in {kind} (without one: of fp16, by the"
-        f" units' rates), over {EFFICIENCY} of the units' rate at the nominal clock."
+        f"Measured rate in {kind}, or fp16's scaled, squared, over {EFFICIENCY} of the peak."
     )
     return rate
 

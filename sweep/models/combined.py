@@ -50,15 +50,8 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.fields import Field
-from sweep.hardware import derived
+from sweep.hardware import derived, matrix_units
 from sweep.hardware.l2_rates import l2_service
-from sweep.hardware.matrix_units import (
-    MATRIX_CYCLES,
-    MATRIX_RATES,
-    kernel_launch,
-    matrix_latency,
-    single_warp_slowness,
-)
 from sweep.models.base import Model, equations, regimes
 from sweep.models.combined_inputs import INPUTS, SECTOR_BYTES, SYMBOLS, prepare
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter
@@ -484,19 +477,20 @@ MODEL = Model(
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
-                  0.1, 1e5, matrix_latency),
+                  0.1, 1e5, matrix_units.matrix_latency),
         parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
-                  single_warp_slowness),
+                  matrix_units.single_warp_slowness),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
-        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, kernel_launch),
+        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
         *(parameter(f"{kind}_matrix_cycles",
                     (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
                     1e-6, 1e3, rule, required=False)
-          for kind, rule in MATRIX_CYCLES.items()),
+          for kind, rule in matrix_units.MATRIX_CYCLES.items()),
         *(parameter(f"{kind}_full_clock_TFLOPps",
                     (f"R_{kind}", "TFLOP/s", f"rate of {kind} that power allows at full clock"),
-                    1e-3, 1e9, rule, required=False) for kind, rule in MATRIX_RATES.items()),
+                    1e-3, 1e9, rule, required=False)
+          for kind, rule in matrix_units.MATRIX_RATES.items()),
         parameter("dram_share_fraction",
                   ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
                   derived.dram_read_share),

@@ -113,9 +113,8 @@ def test_command__tries_again_what_the_machine_lacked(fake, monkeypatch, capsys)
 
 def test_missing_triton__is_one_line_with_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "triton", None)
-    assert refused(capsys, *COMMAND).endswith(
-        "not installed: pip install 'kernel-sweep[compilers]'"
-    )
+    message = refused(capsys, *COMMAND)
+    assert message == "Triton is not installed: pip install 'kernel-sweep[compilers]'"
 
 
 def test_signature__has_types_constants_and_multiples(fake):
@@ -141,6 +140,7 @@ def test_heuristics__decide_constants(fake):
 @pytest.mark.parametrize(("signature", "configs", "target", "message"), [
     ("*fp16", CONFIGS[:1], "sm_80", "1 words for 6 arguments: a, b, c, M, N, K"),
     ("a=*fp16", CONFIGS[:1], "sm_80", "b has no type or value: give it a type, such as i32:16"),
+    (SIGNATURE, [{"BM": 1, "BN": 1, "X": 2, "BK": 1}], "sm_80", "X is no argument of the kernel"),
     (SIGNATURE, [{"BM": 1, "BN": 1, "Bk": 1}], "sm_80", "Bk is no argument of the kernel"),
     (SIGNATURE.replace("*fp32:16", "float*"), CONFIGS[:1], "sm_80", "c=float*: must be a type"),
     (SIGNATURE.replace("*fp32:16", "*fp33"), CONFIGS[:1], "sm_80", "c=*fp33: must be a type"),

@@ -141,9 +141,8 @@ def test_a_limit_that_full_activity_meets_costs_nothing():
     assert not limits_of(space, plan) and CLOCK not in [v.name for v in variables(space, plan)]
 
 
-# Device, m, n, k, bits, tile of m, n and k, warps, stages, measured TFLOP/s: AMD, Measuring
-# Max-Achievable FLOPs, Part 2, table 1 (tiles of the library are not told), and Triton's tutorials
-# gluon/06-tcgen05.py and 07-persistence.py.
+# Device, sizes, bits, tile, warps, stages, measured TFLOP/s: AMD, Measuring Max-Achievable FLOPs,
+# Part 2, table 1 (without the library's tiles); Triton's tutorial gluon/07-persistence.py.
 PRODUCTS = [
     ("mi300x", 4096, 4864, 32896, 16, 0, 0, 0, 0, 0, 708.0),
     ("mi300x", 4096, 3648, 32896, 8, 0, 0, 0, 0, 0, 1273.0),
@@ -156,13 +155,12 @@ PRODUCTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("device", "m", "n", "k", "bits", "bm", "bn", "bk", "w", "s", "rate"), PRODUCTS
-)
-def test_large_products__rates_that_were_published(device, m, n, k, bits, bm, bn, bk, w, s, rate):
-    axes = {"m": [m], "n": [n], "k": [k], "bits": [bits], "GROUP_M": [8]}
-    tile = {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "num_warps": w, "num_stages": s}
-    axes |= {name: [value] for name, value in tile.items() if value}
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_large_products__rates_that_were_published(product):
+    device, *values, rate = product
+    m, n, k, *_, stages = values
+    names = "m", "n", "k", "bits", "BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages"
+    axes = {name: [v] for name, v in zip(names, values, strict=True) if v} | {"GROUP_M": [8]}
     best = sweep.best(sweep.Plan(["triton_matmul"], [device], axes=axes)).rows[0]
     assert 2e-12 * m * n * k / best["execution_time"] == pytest.approx(rate, rel=0.2)
-    assert s != 4 or best["bound"] != "latency"  # four buffers hide the copies
+    assert stages != 4 or best["bound"] != "latency"  # four buffers hide the copies

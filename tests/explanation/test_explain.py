@@ -224,8 +224,9 @@ def test_what_a_device_or_a_model_lacks_is_named():
     assert "model.wang_chu.dm_del_table (DRAM service time by memory clock)" in reason
     derived = explain(None, usual("sepia", device="gtx_8800", model="wang_chu"))
     assert derived.status == "valid"
-    source = derived["Parameters"].lines[0].source
-    assert source.startswith("derived from chip.lanes_per_sm, chip.warp_size: ")
+    sources = [found.source for found in derived["Parameters"].lines]
+    assert all(source.startswith(("derived: ", "derived from ")) for source in sources)
+    assert sources[0].startswith("derived from chip.lanes_per_sm, chip.warp_size: ")
     # Outside of the model's domain: the number that failed.
     plan = Plan(("micro_coalesced",), ("gtx_980_paper",), ("wang_chu",), variant="printed")
     (kernel,) = resolve(plan).kernels

@@ -165,7 +165,7 @@ def test_spills(kernel, target):
     """Where the compiler spills much in the loop, the file says so, and nowhere else much."""
     rows, found = table(target, kernel)
     much = (found["is_tensor"] == 0) & (rows["stack_bytes"] > 200)
-    assert np.mean(found["spilled"][much] > 0) > 0.75
+    assert np.mean(found["spilled"][much] > 0) > (0.8 if kernel == "matmul" else 0.75)
     assert np.mean(4 * found["spilled"][rows["stack_bytes"] == 0] > 500) < 0.02
 
 
@@ -180,14 +180,18 @@ def test_tensor_memory__limits_the_blocks_of_b200():
     assert (int(at.active_blocks_per_sm), int(at.occupancy_limiter)) == (2, 6)
 
 
-@pytest.mark.parametrize(
-    ("device", "bits"), [("mi210", 8.0), ("a100_80gb", 8.0), ("gtx_980", 16.0)]
-)
+@pytest.mark.parametrize(("device", "bits"), [
+    ("mi210", 8.0), ("mi210", 32.0), ("a100_80gb", 8.0), ("gtx_980", 16.0),
+])  # fmt: skip
 def test_a_type_that_the_device_lacks_has_a_status(device, bits):
     plan = Plan(["triton_matmul"], [device], ["combined"], axes={"bits": [bits]},
                 outputs=("execution_time", "status"))  # fmt: skip
     status = sweep.evaluate(plan)["triton_matmul"].dataset.load().status.values
     assert STATUS["missing_parameters"] in status and STATUS["valid"] not in status
+    others = {STATUS["missing_parameters"], STATUS["shared_memory"], STATUS["constraint"]}
+    assert set(status.ravel()) <= others
+    found = sweep.best(Plan(["triton_matmul"], ["h100_sxm"], axes={"bits": [8.0]}))
+    assert np.isfinite(found.rows[0]["execution_time"])  # a device that has the type
 
 
 def inputs(device, warps=4.0, bits=16.0, stages=2.0):
@@ -221,7 +225,6 @@ def test_products_of_single_warps_are_slower_than_those_of_groups(device, slower
 
 
 def test_first_copies_are_waited_for_beside_those_of_the_next_steps():
-    """The code before the loop issues them all; copies of all stages but one are under way."""
     few, many = (inputs("h100_sxm", stages=n)[0] for n in (2.0, 5.0))
     assert np.max(many["chain"][0]) < np.min(few["chain"][0])
     assert [np.max(one["buffers"][1]) for one in (few, many)] == [1, 4]

@@ -62,13 +62,9 @@ def test_slots__matrix_units_beside_issue():
 
 
 def test_within_power__a_rate_grows_as_the_square_root_beyond_what_power_allows():
-    # 100 blocks of 4 warps, 2.5 ns of matrix instructions each, at 1 GHz: 1000 cycles.
-    def cycles(at_full_clock):
-        return combined.within_power(at_full_clock, 100.0, 4.0, 2.5e-9, 1e9)
-
-    assert cycles(1000.0) == pytest.approx(1000)
-    assert cycles(4000.0) == 4000
-    assert cycles(250.0) == pytest.approx(500)  # at full clock 4 times the rate, at the limit twice
+    # At the rate that power allows at full clock the blocks take 1000 cycles.
+    times = [combined.within_power(t, 100.0, 4.0, 2.5e-9, 1e9) for t in (1000.0, 4000.0, 250.0)]
+    assert times == pytest.approx([1000, 4000, 500])
     assert combined.within_power(250.0, 100.0, 4.0, 0.0, 1e9) == 250
 
 

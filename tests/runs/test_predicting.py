@@ -298,7 +298,7 @@ def test_table_tells_the_whole(calibrated, capsys):
     assert "note: `sweep run` of a plan that keeps no store asks several such questions" in text
 
 
-BAD_BANDWIDTH = "--bandwidth '{}': a number above 0 and its unit, 10GB/s or 10"
+BAD_BANDWIDTH = "--bandwidth '{}': a number above 0 with its unit, such as 10GB/s, 500MiB/s or 10"
 
 
 @pytest.mark.parametrize(
