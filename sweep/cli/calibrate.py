@@ -48,7 +48,7 @@ def measure(arguments: argparse.Namespace) -> Path:
     def tell(line: str) -> None:
         print(f"sweep: {printable(line)}", file=sys.stderr)
 
-    gpu = NvidiaGpu(arguments.gpu, compiled)
+    gpu = NvidiaGpu(arguments.gpu, compiled, may_lock=not arguments.no_lock)
     write_whole(path, as_json(measured(gpu, tell)), overwrite=arguments.overwrite)
     print(f"wrote {path}")
     return path

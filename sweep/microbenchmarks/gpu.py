@@ -48,12 +48,16 @@ class NvidiaGpu:
         The compiler.
     modules : tuple, optional
         CUDA's driver and NVML, by default as installed.
+    may_lock : bool
+        Whether the clocks may be set, as where nobody else uses the GPU.
     """
 
     def __init__(
-        self, index: int, compile: Compile, modules: tuple[Any, Any] | None = None
-    ) -> None:
+        self, index: int, compile: Compile, modules: tuple[Any, Any] | None = None,
+        *, may_lock: bool = True,
+    ) -> None:  # fmt: skip
         self._driver, self._nvml = modules or bindings()
+        self._may_lock = may_lock
         self._compile = compile
         self._sources: dict[str, Any] = {}
         self._case: Case | None = None
@@ -213,7 +217,9 @@ class NvidiaGpu:
         return core, memory
 
     def lock(self, core: float, memory: float) -> bool:
-        """Hold the clocks [MHz]; whether the driver permits it."""
+        """Hold the clocks [MHz]; whether user and driver permit it."""
+        if not self._may_lock:
+            return False
         try:
             self._nvml.nvmlDeviceSetGpuLockedClocks(self._handle, int(core), int(core))
             if len(self.facts.memory_clocks) > 1:
@@ -223,9 +229,10 @@ class NvidiaGpu:
         return True
 
     def unlock(self) -> None:
-        """Give the clocks free."""
-        self._allowed("nvmlDeviceResetGpuLockedClocks")
-        self._allowed("nvmlDeviceResetMemoryLockedClocks")
+        """Give the clocks free, if they could be held."""
+        if self._may_lock:
+            self._allowed("nvmlDeviceResetGpuLockedClocks")
+            self._allowed("nvmlDeviceResetMemoryLockedClocks")
 
 
 def links(base: int, size: int, distance: int) -> np.ndarray[Any, np.dtype[np.uint64]]:

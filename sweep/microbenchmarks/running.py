@@ -78,7 +78,7 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
     main = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
     with _held(gpu, main) as is_locked:
         if not is_locked:
-            tell("the driver does not permit to lock the clocks (as root it does): they are"
+            tell("the clocks are not locked, which the driver permits to root only: they are"
                  " recorded as they are, and nothing is measured over the clocks")  # fmt: skip
         for case in cases:
             if time.monotonic() > until:

@@ -47,10 +47,10 @@ def test_device_file__runs_all_models_on_what_was_measured(folder, capsys):
 
 def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
     monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu",
-                        lambda index, compile: SimulatedGpu(permits=False))  # fmt: skip
+                        lambda index, compile, may_lock: SimulatedGpu(permits=False))  # fmt: skip
     assert main(["calibrate", "--gpu", "-o", "mine.toml"]) == 0
     shown = capsys.readouterr()
-    assert "wrote mine.samples.json" in shown.out and "does not permit to lock" in shown.err
+    assert "wrote mine.samples.json" in shown.out and "the clocks are not locked" in shown.err
     kept = json.loads((folder / "mine.samples.json").read_text())
     assert kept["gpu"]["name"] == FACTS.name and len(kept["samples"]) > 200
     assert main(["calibrate", "--gpu", "-o", "other.toml", "--samples", "mine.samples.json"]) == 2

@@ -115,9 +115,9 @@ class Nvml:
 CASE = Case("latencies", "l1", "source", 4, 32, 100, shared=60 << 10, buffer=4096, chain=128)
 
 
-def gpu_of(driver=None, nvml=None, index=0) -> NvidiaGpu:
+def gpu_of(driver=None, nvml=None, index=0, **options) -> NvidiaGpu:
     return NvidiaGpu(index, lambda source, capability: f"ptx {capability}",
-                     (driver or Driver(), nvml or Nvml()))  # fmt: skip
+                     (driver or Driver(), nvml or Nvml()), **options)  # fmt: skip
 
 
 def test_facts():
@@ -161,6 +161,9 @@ def test_power_and_clocks__as_nvml_permits():
     gpu.ready(CASE)
     assert set(gpu.watch(0.3)) == {312.5} and gpu.clocks() == (1965.0, 2619.0)
     assert gpu.lock(1500.0, 1593.0) and nvml.locked == [(1500, 1500), (1593, 1593)]
+    shared = gpu_of(nvml=nvml, may_lock=False)
+    shared.unlock()
+    assert not shared.lock(1500.0, 1593.0) and len(nvml.locked) == 2
     nvml.permits = False
     assert gpu.watch(0.3) == () and not gpu.lock(1500.0, 1593.0)
     gpu.unlock()

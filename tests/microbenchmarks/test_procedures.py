@@ -214,7 +214,7 @@ def test_clocks__are_locked_and_given_free(samples):
 def test_clocks_not_permitted__one_line_and_no_fit_over_them():
     lines: list[str] = []
     samples = measured(SimulatedGpu(permits=False, power=False), lines.append)
-    assert "does not permit to lock" in lines[0] and "NVML reads no power" in lines[1]
+    assert "the clocks are not locked" in lines[0] and "NVML reads no power" in lines[1]
     assert not any(sample.locked for sample in samples.found)
     keys = {value.key for value in all_values(samples)}
     assert "model.wang_chu.dm_lat_slope_cycles" not in keys
