@@ -8,7 +8,7 @@ import numpy as np
 
 from sweep.evaluation.counts import Evaluator
 from sweep.evaluation.device_names import device_values
-from sweep.hardware.tile_order import fetches, hit_rates
+from sweep.hardware.tile_order import awaited, fetches, hit_rates
 from sweep.models.workload import Array
 from sweep.specs import Device, Kernel
 
@@ -17,7 +17,7 @@ ORDER = (
 )  # fmt: skip
 
 
-def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, tuple[Array, Array]]:
+def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, tuple[Array, ...]]:
     """Return the hit rates of the accesses that read a row's or a column's factor.
 
     Parameters
@@ -32,8 +32,8 @@ def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, t
     Returns
     -------
     dict
-        By ``"row"`` and ``"column"`` the hit rate of L2, and that with a memory-side cache; empty
-        without accesses that ask for it.
+        By ``"row"`` and ``"column"`` the hit rate of L2, that with a memory-side cache, and the
+        share of reads that wait for DRAM; empty without accesses that ask for it.
     """
     if not any(access.reuse for access in kernel.global_accesses):
         return {}
@@ -45,7 +45,11 @@ def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, t
         for caches in (evaluate, evaluate.beyond)
     ]
     return {
-        factor: (found[0][i], evaluate.steps(np.maximum, found[0][i], found[1][i]))
+        factor: (
+            found[0][i],
+            evaluate.steps(np.maximum, found[0][i], found[1][i]),
+            evaluate.steps(np.minimum, found[0][i + 2], found[1][i + 2]),
+        )  # fmt: skip
         for i, factor in enumerate(("row", "column"))
     }
 
@@ -62,10 +66,11 @@ def _hits(
     rows: Array, columns: Array, group: Array, row_bytes: Array, column_bytes: Array,
     row_share: Array, column_share: Array, shared: Array, at_once: Array, capacity: Array,
     partitions: Array,
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     strips = rows, columns, group, row_bytes, column_bytes
     found = fetches(*strips, at_once, capacity / partitions, shared)
-    return hit_rates(rows, columns, row_share, column_share, *found)
+    return (*hit_rates(rows, columns, row_share, column_share, *found),
+            *awaited(rows, columns, group, at_once, *found))  # fmt: skip
 
 
 def blocks_at_once(fitting: Array, n_sm: Array, blocks: Array) -> Array:

@@ -104,12 +104,12 @@ def stages_of(
     evaluate: Evaluator,
     block: Block,
     l2_hits: tuple[Array, Array],
-    reused: Mapping[str, tuple[Array, Array]],
+    reused: Mapping[str, tuple[Array, ...]],
 ) -> tuple[tuple[Stage, ...], tuple[GlobalAccess, ...], tuple[SharedAccess, ...]]:
     """Evaluate the kernel's stages, and its global and shared accesses in the file's order.
 
     A file without stages is one stage. ``l2_hits`` is the kernel's own L2 hit rate, and that
-    with a memory-side cache; ``reused`` has them by factor of a product.
+    with a memory-side cache; ``reused`` has them, and what waits for DRAM, by factor of a product.
     """
     parts: dict[str | None, Block] = {None: block}
     for stage in kernel.stages:
@@ -179,7 +179,7 @@ def summed(arrays: Sequence[Array], evaluate: Evaluator) -> Array:
 
 
 def _global_access(
-    access: Access, evaluate: Evaluator, block: Block, l2_hits: tuple[Array, Array]
+    access: Access, evaluate: Evaluator, block: Block, l2_hits: tuple[Array, ...]
 ) -> GlobalAccess:
     """Evaluate an access to global memory, under each device's rule."""
     steps = evaluate.steps
@@ -215,8 +215,10 @@ def _global_access(
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.l2_hits(access.l2_hit_rate)
     l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
+    link: dict[str, Any] = {}
     if access.reuse:
-        l2_hits = tuple(steps(_of_the_others, hits, l1_hits) for hits in l2_hits)  # type: ignore[assignment]
+        l2_hits, link = l2_hits[:2], {"awaited_rate": l2_hits[2]}
+        l2_hits = tuple(steps(_of_the_others, hits, l1_hits) for hits in l2_hits)
     may_keep, given = cached(access, evaluate), l1_hits
     l1_hits, l2_hit_rate = steps(kept, given, l2_hits[0], may_keep, l2_bytes)
     _, cached_hit_rate = steps(kept, given, l2_hits[1], may_keep, l2_bytes)
@@ -226,7 +228,6 @@ def _global_access(
             passes, steps(of_facts, evaluate.devices, texture_passes, evaluate.ndim)
         )
         cost = Cost(*(steps(_beyond, part, l1_hits) for part in cost))
-    link: dict[str, Any] = {}
     if access.memory == "host":
         l2_hit_rate = cached_hit_rate = evaluate.constant(1.0)
         link = _link(cost, _requests(access, evaluate, block, size, cost), evaluate)

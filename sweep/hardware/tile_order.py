@@ -101,12 +101,7 @@ def _in_step(
     at_once: Array, capacity: Array,
 ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:  # fmt: skip
     """Return fetches of blocks that go in step; and a wave's rows, columns and bytes."""
-    rows, columns = np.maximum(rows, 1.0), np.maximum(columns, 1.0)
-    group = np.clip(group, 1.0, rows)
-    at_once = np.clip(at_once, 1.0, rows * columns)
-    # A wave covers some columns of a group, or part of one, or more than one group.
-    wide = np.clip(at_once / group, 1.0, columns)
-    high = np.where(at_once > group * columns, at_once / columns, np.minimum(group, at_once))
+    rows, columns, group, high, wide = _wave(rows, columns, group, at_once)
     wave = high * row_bytes + wide * column_bytes
     passed = np.maximum(group, high)
     # The next wave of the group reads its rows again, unless all columns are under way.
@@ -117,6 +112,30 @@ def _in_step(
     group_to_group = passed * row_bytes + columns * column_bytes
     of_column = within * (1.0 + (1.0 - kept(group_to_group, capacity)) * (rows / passed - 1.0))
     return (of_row, of_column), (high, wide, wave)
+
+
+def _wave(
+    rows: Array, columns: Array, group: Array, at_once: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return rows, columns and rows of a group, at least one each; and those of a wave."""
+    rows, columns = np.maximum(rows, 1.0), np.maximum(columns, 1.0)
+    group = np.clip(group, 1.0, rows)
+    at_once = np.clip(at_once, 1.0, rows * columns)
+    # A wave covers some columns of a group, or part of one, or more than one group.
+    wide = np.clip(at_once / group, 1.0, columns)
+    high = np.where(at_once > group * columns, at_once / columns, np.minimum(group, at_once))
+    return rows, columns, group, high, wide
+
+
+def awaited(
+    rows: Array, columns: Array, group: Array, at_once: Array, of_row: Array, of_column: Array
+) -> tuple[Array, Array]:
+    """Return the share of waves that wait for DRAM to read a row's strip, and a column's.
+
+    All blocks of a wave that read a strip wait for the one that fetches it.
+    """
+    rows, columns, _, high, wide = _wave(rows, columns, group, at_once)
+    return np.minimum(of_row * wide / columns, 1.0), np.minimum(of_column * high / rows, 1.0)
 
 
 def hit_rates(

@@ -10,6 +10,7 @@ from typing import Any
 from sweep import __version__
 from sweep.errors import SweepError
 from sweep.microbenchmarks import (
+    copies,
     hong_kim_2009,
     latencies,
     launches,
@@ -21,7 +22,7 @@ from sweep.microbenchmarks import (
 from sweep.microbenchmarks.case import Case, Facts, Sample, Samples, Value, checked
 
 PROCEDURES = (
-    latencies, lemeire_2016, zhang_owens_2011, launches, hong_kim_2009, luo_suda_2011,
+    latencies, copies, lemeire_2016, zhang_owens_2011, launches, hong_kim_2009, luo_suda_2011,
     wang_chu_2017,
 )  # fmt: skip
 """In the order in which they run: what most models read comes first."""

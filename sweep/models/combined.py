@@ -50,7 +50,7 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.fields import Field
-from sweep.hardware import derived, matrix_units
+from sweep.hardware import copies, derived, matrix_units
 from sweep.hardware.l2_rates import l2_service
 from sweep.models.base import Model, equations, regimes
 from sweep.models.combined_inputs import INPUTS, SECTOR_BYTES, SYMBOLS, prepare
@@ -119,6 +119,15 @@ def dram_cycles(core_clock, active_sm, dram_bandwidth):
 def through_dram(dram_sectors, dram_cycles, link_time, active_sm, core_clock):
     """Longer of both: link and memory-side cache work beside DRAM, at rates of their own."""
     return max(dram_sectors * dram_cycles, link_time * (active_sm * core_clock))
+
+
+@_equation("3b", "t_L2", "cycle", "sector from L2, of an SM among those that have work")
+def of_l2(l2_cycles, active_sm, n_sm):
+    """SMs that have work share L2; one alone takes 64 bytes a cycle.
+
+    Loads of one SM of an H200 reach 118 bytes, copies beside matrix products about 48.
+    """
+    return max(l2_cycles * active_sm / n_sm, min(l2_cycles, 0.5))
 
 
 @_equation("4", "M", "cycle", "time of a warp alone in L2 and DRAM")
@@ -233,25 +242,41 @@ def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_bl
 
 
 @_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
-def turn(work_alone, load_wait, warps_per_block, memory, buffers):
-    """Copy and work of all executions, as one buffer would take them, over the buffers."""
-    return (work_alone + load_wait + warps_per_block * memory) / buffers
+def turn(
+    work_alone, dependent, wait, load_wait, warps_per_block, memory, buffers, asynchronous
+):  # fmt: skip
+    """Copy and work of all executions, as one buffer would take them, over the buffers.
+
+    Beside products that nobody waits for (wgmma) the next copy begins when theirs does: of the
+    work only a warp's own chain and its waiting come before.
+    """
+    before = min(work_alone, dependent + wait) if asynchronous > 0.0 else work_alone
+    return (before + load_wait + warps_per_block * memory) / buffers
 
 
 @_equation("14", "T", "cycle", "time of a round beside copies")
 def beside_copies(round_cycles, copied, turn):
-    """Longest of work, of copies of all warps, and of the turns of a block's buffers (CB-7).
-
-    A copy is hundreds of requests: copies do not queue, they take the stations' bandwidth.
-    """
+    """Longest of work, of copies of all blocks, and of the turns of a block's buffers (CB-7)."""
     return max(round_cycles, max(copied, turn))
 
 
-def of_blocks(blocks, share, warps, own, one, busiest, l2, dram):
+@_equation("14d", "T_copies", "cycle", "time of a round's copies")
+def of_copies(blocks, buffers, copy, turn):
+    """Buffers of all blocks are customers of L2 and DRAM, by the bound (8c).
+
+    A copy is hundreds of requests, served in equal times: it waits half as long as (8c) has it
+    for times at random (Pollaczek and Khinchine).
+    """
+    others = (blocks - 1.0 / buffers) * copy
+    return max(blocks * copy, bound(turn, others, 0.5 * others * copy / buffers))
+
+
+def of_blocks(blocks, share, warps, own, one, turn, busiest, l2, dram, buffers):
     """Return (14): blocks, in step, are customers of one station; its bound (8c) solves (8)."""
     work, others = warps * busiest, blocks - 1.0
     T = bound(own, others * work, others * work * work)
-    return beside_copies(T, blocks * warps * share * memory(l2, dram), one)
+    copied = of_copies(blocks, buffers, warps * share * memory(l2, dram), turn)
+    return beside_copies(T, copied, one)
 
 
 @_equation("9", "T", "cycle", "time of a round")
@@ -328,6 +353,7 @@ def body(
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
     share = 1.0 / parallelism
+    t_l2 = of_l2(l2_cycles, active_sm, n_sm)
     t_i = issue(issue_cycles, schedulers, share) if corrected else issue_cycles
     W, N = warps_per_block, warps(active_blocks, warps_per_block)
     rounds = full_rounds(blocks, active_blocks, n_sm)
@@ -342,7 +368,7 @@ def body(
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
     all_t = 0.0
-    one = all_one = own = all_own = all_turn = launch_cycles
+    one = all_one = own = all_own = turns = all_turn = launch_cycles
     for k in range(len(instructions)):
         i_k = slots(instructions[k] * t_i, matrix[k])
         n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
@@ -350,7 +376,7 @@ def body(
         f_k = single_precision(fp32[k], fp32_cycles, integer[k], unified, u_k, x_k, one_pipe)
         s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
                          l1_sectors[k], l1_cycles)  # fmt: skip
-        c_k = l2_sectors[k] * l2_cycles
+        c_k = l2_sectors[k] * t_l2
         h_k = through_dram(dram_sectors[k], t_dram, link_time[k], active_sm, core_clock)
         a_k = arithmetic(i_k, f_k, n_k, u_k, x_k)
         d_k = dependent(chain[k], alu_latency, share, matrix_chain[k])
@@ -360,7 +386,7 @@ def body(
         one_k = own_k = turn_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
             own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
-            turn_k = turn(own_k, m_k, W, memory(c_k, h_k), buffers[k])
+            turn_k = turn(own_k, d_k, z_k, m_k, W, memory(c_k, h_k), buffers[k], asynchronous)
             one_k = max(own_k, turn_k)
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
@@ -371,6 +397,7 @@ def body(
         all_t, all_turn = all_t + matrix_time[k], all_turn + turn_k
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
+        turns = turns + turn_k
         e, all_e = max(e, buffers[k]), max(all_e, buffers[k])
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1:
@@ -379,10 +406,10 @@ def body(
                 T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
                 T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
                 if e > 0.0:
-                    T = of_blocks(active_blocks, 1.0, W, own, one, max(p, s), c, h)
-                    T_c = of_blocks(least, fewer, W, own, one, max(p, s), c, h)
+                    T = of_blocks(active_blocks, 1.0, W, own, one, turns, max(p, s), c, h, e)
+                    T_c = of_blocks(least, fewer, W, own, one, turns, max(p, s), c, h, e)
                 serial, serial_tail = serial + T, serial_tail + T_c
-                i = f = n = u = x = s = c = h = one = own = e = 0.0
+                i = f = n = u = x = s = c = h = one = own = turns = e = 0.0
 
     all_a, q, r = by_length(all_i, all_f, all_n, all_u, all_x, unified, one_pipe)
     D_max = longest(all_a, all_s, all_c, all_h)
@@ -391,8 +418,10 @@ def body(
         T = round_cycles(N, schedulers, all_one, all_a, q, r, s, c, h)
         T_c = round_cycles(N_tail, schedulers, all_one, all_a, q, r, s, c, h)
         if all_e > 0.0:
-            T = of_blocks(active_blocks, 1.0, W, all_own, all_one, max(all_a, s), c, h)
-            T_c = of_blocks(least, fewer, W, all_own, all_one, max(all_a, s), c, h)
+            T = of_blocks(
+                active_blocks, 1.0, W, all_own, all_one, all_turn, max(all_a, s), c, h, all_e
+            )
+            T_c = of_blocks(least, fewer, W, all_own, all_one, all_turn, max(all_a, s), c, h, all_e)
         if len(instructions) > 1:
             T = with_barriers(T, serial, active_blocks)
             T_c = with_barriers(T_c, serial_tail, least)
@@ -476,6 +505,10 @@ MODEL = Model(
         parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
+        parameter("copy_latency_cycles", ("L_copy", "cycle", "latency of an asynchronous copy that"
+                  " L2 serves"), 0.1, 1e5, copies.copy_latency),
+        parameter("tile_dram_factor", ("r_tile", "1", "latency of a tile's rows from DRAM, over"
+                  " that of one load"), 1, 100, copies.tile_dram_factor),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
                   0.1, 1e5, matrix_units.matrix_latency),
         parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,

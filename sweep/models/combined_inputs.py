@@ -52,9 +52,10 @@ INPUTS = (
             "kernel shared accesses"),
     Input("cache_wait", "wait_cache", "cycle", "what a warp waits for loads that caches serve",
           "kernel loads, over those under way at once, by the device's latencies",
-          ("l1_latency_cycles", "l2_latency_cycles"), sequence=True),
-    counted("dram_loads", "n_miss", "loads from DRAM that a warp waits for",
-            "kernel loads, over those under way at once"),
+          ("l1_latency_cycles", "l2_latency_cycles", "copy_latency_cycles"), sequence=True),
+    Input("dram_loads", "n_miss", "1", "loads from DRAM that a warp waits for",
+          "kernel loads, over those under way at once; a tile's rows by the device's factor",
+          ("tile_dram_factor",), sequence=True),
     Input("link_time", "t_link", "s", "time of a warp's accesses beside DRAM: link, or cache",
           "kernel accesses to mapped memory, and what L2 does not serve, by the device's rates",
           ("microbenchmark.memory_side_cache_bandwidth_GBps",), sequence=True),
@@ -103,7 +104,9 @@ INPUTS = (
 )  # fmt: skip
 
 SYMBOLS = symbols_of(INPUTS) | {
-    "copied": Symbol("N M", "cycle", "time of all warps' copies in L2 and DRAM"),
+    "copied": Symbol("T_copies", "cycle", "time of a round's copies"),
+    "copy": Symbol("W_b M", "cycle", "time of a block's copies in L2 and DRAM"),
+    "turn": Symbol("T_turn", "cycle", "time of a block's buffers, filled and worked on in turn"),
     "W": Symbol("W_b", "1", "warps of a block"),
     "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
     "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
@@ -159,8 +162,12 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
     cached = missed = zero
     for access in accesses:  # what hit rates multiply is small: they may differ for each problem
         beyond = access.count * (1.0 - access.l1_hit_rate)
-        cached = cached + (access.count - beyond) * near + (beyond * far) * access.l2_hit_rate
-        missed = missed + (beyond * share) * access.missed_rate
+        awaited, far_rate, rows = access.missed_rate, access.l2_hit_rate, 1.0
+        if access.awaited_rate is not None:
+            awaited, rows = access.awaited_rate, work.parameters["tile_dram_factor"]
+            far_rate = np.minimum(far_rate, 1.0 - awaited)
+        cached = cached + (access.count - beyond) * near + (beyond * far) * far_rate
+        missed = missed + (beyond * share) * (awaited * rows)
     waits = {"cache_wait": cached, "dram_loads": missed, "link_wait": beside * share}
     if accesses and are_copies.any():
         copied = _copies_waiting(work, stage, accesses, loads, beside)
@@ -174,10 +181,16 @@ def _copies_waiting(
     """Return the same of copies: those of an execution are under way together."""
     times = np.minimum(stage.executions, loads)
     share = times / np.where(loads > 0, loads, 1.0)
-    missed = reduce(np.maximum, (access.missed_rate for access in accesses))
-    far = times * np.where(loads > 0, work.parameters["l2_latency_cycles"], 0.0)
-    return {"cache_wait": far * (1.0 - missed), "dram_loads": times * missed,
-            "link_wait": beside * share}  # fmt: skip
+    missed = reduce(np.maximum, (access.waits_for_dram for access in accesses))
+    far, rows = work.parameters["copy_latency_cycles"] * (1.0 - missed), 1.0
+    if any(access.awaited_rate is not None for access in accesses):  # rows of tiles
+        rows = work.parameters["tile_dram_factor"]
+    else:
+        far = far + missed * (
+            work.parameters["copy_latency_cycles"] - work.parameters["l2_latency_cycles"]
+        )
+    return {"cache_wait": times * np.where(loads > 0, far, 0.0),
+            "dram_loads": times * missed * rows, "link_wait": beside * share}  # fmt: skip
 
 
 def _matrix(work: Workload, count: Array) -> tuple[Array, Array]:

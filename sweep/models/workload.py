@@ -37,6 +37,8 @@ class GlobalAccess:
     time of the texture units. ``memory`` is where the words lie. Accesses to mapped host memory
     (``host``) have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond
     L2 apart: ``link_time`` for which a warp's access occupies the link [s], and its latency [s].
+    ``awaited_rate`` is the share of the reads that wait for DRAM, be it for what another block
+    fetches, where that is known; it is no less than what misses.
     """
 
     name: str
@@ -54,6 +56,7 @@ class GlobalAccess:
     memory: str = "global"
     link_time: Array | None = None
     link_latency: Array | None = None
+    awaited_rate: Array | None = None
 
     @property
     def passed_on(self) -> Array | float:
@@ -65,6 +68,11 @@ class GlobalAccess:
         """Share of what the first-level cache passes on that no other cache serves [1]."""
         missed: Array = 1.0 - self.cached_hit_rate
         return missed
+
+    @property
+    def waits_for_dram(self) -> Array:
+        """Share of the reads that wait for DRAM, be it for what another block fetches [1]."""
+        return self.missed_rate if self.awaited_rate is None else self.awaited_rate
 
 
 @dataclass(frozen=True)

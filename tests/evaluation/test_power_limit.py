@@ -163,4 +163,5 @@ def test_large_products__rates_that_were_published(product):
     axes = {name: [v] for name, v in zip(names, values, strict=True) if v} | {"GROUP_M": [8]}
     best = sweep.best(sweep.Plan(["triton_matmul"], [device], axes=axes)).rows[0]
     assert 2e-12 * m * n * k / best["execution_time"] == pytest.approx(rate, rel=0.2)
-    assert stages != 4 or best["bound"] != "latency"  # four buffers hide the copies
+    if (device, stages) == ("h100_sxm", 4):  # four buffers hide the copies
+        assert best["bound"] != "latency"

@@ -174,7 +174,7 @@ def test_stream_k__has_no_quantisation_and_exchanges_parts():
     wave, more = 12 * 9, 13 * 9  # tiles: of all multiprocessors, and nine more
     (_, full), (_, two) = (launched(m=m * 128, n=9 * 128, k=16384, PERSISTENT=1)
                            for m in (12, 13))  # fmt: skip
-    assert two > 1.9 * full
+    assert 1.6 * full < two < 2.0 * full  # the second wave's nine blocks have L2 to themselves
     found, shared = launched(m=13 * 128, n=9 * 128, k=16384, PERSISTENT=1, STREAM_K=1)
     assert one(found, "shared") == more - wave == 9
     assert one(found, "busiest") == 256 + np.ceil(9 * 256 / SMS)
@@ -188,12 +188,12 @@ def test_stream_k__has_no_quantisation_and_exchanges_parts():
 
 def test_reduction__writes_and_reads_all_parts():
     m = n = 1024
-    found, time = launched(m=m, n=n, k=8192, SPLIT_K=4, REDUCTION=1)
+    found, time = launched(m=m, n=n, k=32768, SPLIT_K=4, REDUCTION=1)
     assert moved(found, "partial") == moved(found, "parts_read") == pytest.approx(4 * 4 * m * n)
     assert moved(found, "c") == pytest.approx(2 * m * n)
     (read,) = (a for a in found.workload.global_accesses if a.name == "parts_read")
     assert float(np.asarray(read.l2_hit_rate).squeeze()) == 1  # 16 MiB lie in L2
-    assert time < launched(m=m, n=n, k=8192)[1]
+    assert time < launched(m=m, n=n, k=32768)[1]
 
 
 @pytest.mark.parametrize("axes", [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from sweep.fields import BOUND
@@ -83,8 +85,11 @@ def test_cb7__copies_beside_work():
     first = run(last, **one)["cycles"]  # what follows the barrier
     # One buffer is filled and worked on in turn; two hide the copy behind the work.
     assert cycles(1.0) == pytest.approx(work + wait + 600 + copy + first, rel=1e-3)
-    assert cycles(2.0) == pytest.approx(max(work + wait, (work + wait + 600 + copy) / 2) + first,
-                                        rel=1e-3)  # fmt: skip
+    # Two copies are under way, and one waits for half of the other's time, if both are there.
+    turn, other = (work + wait + 600 + copy) / 2, copy / 2
+    waiting = 0.5 * (turn + other + math.sqrt((turn - other) ** 2 + other * copy))
+    assert turn < waiting < turn + 0.25 * copy
+    assert cycles(2.0) == pytest.approx(max(work + wait, waiting) + first, rel=1e-3)
     assert cycles(4.0) == pytest.approx(work + wait + first, rel=1e-3)
     # A warp's own chain of matrix instructions is longer than the work of all: nobody fills it.
     assert cycles(4.0, matrix_chain=900.0) == pytest.approx(900 + wait + first, rel=1e-3)
