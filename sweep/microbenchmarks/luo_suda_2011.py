@@ -30,7 +30,7 @@ from sweep.microbenchmarks.case import (
 from sweep.microbenchmarks.fitting import deviations
 from sweep.models.luo_suda_2011 import corrected_cpd, degrees
 
-REPEATED, COPIES = 10_000, 8
+REPEATED, COPIES = lemeire_2016.SHORT_STEPS, lemeire_2016.SHORT
 WARPS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 LARGEST_BLOCK = 32
 COMPUTED = (32, 64, 128, 256, 512, 2048)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -70,7 +71,8 @@ def test_every_source_compiles(capability):
         ("Mb3_UC", "fma.rn.f32", 19),
         ("cost special 9", "ex2.approx.ftz.f32", 9),
         ("shared warps 4", "st.shared.u32", 16),
-        ("dram write blocks 8", "st.global.v4.f32", 8),
+        ("l1 read", "ld.global.ca.v4.f32", 8),
+        ("dram write blocks 4", "st.global.v4.f32", 8),
     ],
 )
 def test_compiled_loop__executes_what_counts_say(name, text, count):
@@ -78,6 +80,20 @@ def test_compiled_loop__executes_what_counts_say(name, text, count):
     ptx = nvrtc.load().compile(case.source, "measure.cu", "8.0", []).ptx
     loop = ptx.split("clock64;")[1] if "clock64;" in ptx else ptx
     assert loop.count(text) == count, ptx
+
+
+@needs_nvrtc
+def test_loads_in_a_timed_loop__have_addresses_that_change():
+    """ptxas does a load whose address stays the same once, before the loop, volatile or not."""
+    for case in {case.source: case for case in all_cases(FACTS)}.values():
+        timed = nvrtc.load().compile(case.source, "measure.cu", "8.0", []).ptx.split("clock64;")[1]
+        loops = re.findall(r"^(\$L__\w+):\n(.*?)bra\S*\s+\1;", timed, re.DOTALL | re.MULTILINE)
+        assert loops or " ld." not in timed and "\tld." not in timed, case.name
+        for _, loop in loops:
+            targets = re.findall(r"^\s*[a-z]\S+\s+(%\w+|{[^}]*}),", loop, re.MULTILINE)
+            written = set(re.findall(r"%\w+", " ".join(targets)))
+            read = set(re.findall(r"ld\.(?:global|shared)[^;]*\[(%\w+)", loop))
+            assert read <= written or "st.shared" in loop, case.name
 
 
 def test_cases__fit_the_gpu():
