@@ -25,11 +25,12 @@ from sweep.microbenchmarks.case import (
 )
 
 CLASSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "fp32": ("float", "f", ("fma.rn.f32 %0, %0, %1, %2;",)),
+    # Two registers: on an H200 three take two cycles where other warps' instructions come between.
+    "fp32": ("float", "f", ("fma.rn.f32 %0, %0, %1, %1;",)),
     # Two kinds in turn, which ptxas can not join, and both of the integer lanes: of additions ptxas
     # makes multiply-adds in part, so that they take the lanes of both.
     "integer": ("int", "r", ("xor.b32 %0, %0, %1;", "max.s32 %0, %0, %2;")),
-    "fp64": ("double", "d", ("fma.rn.f64 %0, %0, %1, %2;",)),
+    "fp64": ("double", "d", ("fma.rn.f64 %0, %0, %1, %1;",)),
     "special": ("float", "f", ("ex2.approx.ftz.f32 %0, %0;",)),
 }
 """C type, constraint and PTX of an instruction class."""

@@ -27,7 +27,7 @@ from sweep.microbenchmarks.case import (
     kernel,
     rounded,
 )
-from sweep.microbenchmarks.fitting import deviations
+from sweep.microbenchmarks.fitting import POOR, deviations
 from sweep.models.luo_suda_2011 import corrected_cpd, degrees
 
 REPEATED, COPIES = lemeire_2016.SHORT_STEPS, lemeire_2016.SHORT
@@ -102,7 +102,7 @@ def degree(
 
 
 def values(samples: Samples) -> list[Value]:
-    """Return costs by class, the latency of memory, and the four parameters."""
+    """Return costs by class, the warps, and the four parameters unless the model is far off."""
     found, own = [], costs(samples)
     known = {kind: rounded(cost) for kind, (cost, _) in own.items() if cost > 0}
     if "fp32" in known and "integer" in known:
@@ -140,5 +140,6 @@ def values(samples: Samples) -> list[Value]:
         Value(f"model.luo_suda.{name}", rounded(number), "", "fit", tuple(tasks),
               rounded(spread, 3) if np.isfinite(spread) else None, note)
         for name, number, spread in zip("abcd", best.x, deviations(best), strict=True)
+        if off < POOR
     ]  # fmt: skip
     return found

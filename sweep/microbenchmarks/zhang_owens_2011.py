@@ -30,7 +30,8 @@ CACHE_STEPS, L1_BYTES = 256, 8 << 10
 MOST_BLOCKS = 4
 """Blocks of 256 threads a multiprocessor: with at most 64 registers a thread it holds them all."""
 
-MOST_BYTES = 1 << 30
+L2_SHARES = (1 / 15, 2 / 15, 1 / 4, 5 / 12)
+MOST_BYTES = 1 << 32
 FEWEST_FEW, CLOSE = 6, 0.03
 """Numbers of blocks, and error of the steps through their times, that tell the clusters."""
 
@@ -122,7 +123,8 @@ def clusters(samples: Samples) -> Value | None:
 
 def _streams(facts: Facts) -> list[Case]:
     """Return the kernels of global memory: over blocks, and at full occupancy over clocks."""
-    dram = min(max(8 * facts.l2_bytes, 256 << 20), facts.memory_bytes // 2, MOST_BYTES)
+    few_of = min(max(8 * facts.l2_bytes, 256 << 20), facts.memory_bytes // 2)
+    dram = min(facts.memory_bytes // 4, MOST_BYTES)
     most = min(facts.max_threads_per_sm // 256, MOST_BLOCKS)
     found = []
     for kind, (_, _, arrays) in _KINDS.items():
@@ -137,16 +139,18 @@ def _streams(facts: Facts) -> list[Case]:
             )  # fmt: skip
     grid = most * facts.sm_count
     moved = grid * 256 * WIDE * UNROLLED * CACHE_STEPS
-    found.append(
-        Case("zhang_owens_2011", f"l2 read blocks {most}", stream("read"), grid, 256, CACHE_STEPS,
-             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4, over_clocks=True,
-             powered=True)
-    )  # fmt: skip
+    for share in L2_SHARES:
+        size, is_powered = int(share * facts.l2_bytes), share == 1 / 4
+        found.append(
+            Case("zhang_owens_2011", f"l2 read {size >> 10} KiB", stream("read"), grid, 256,
+                 CACHE_STEPS, {"bytes": moved, "warps": 8 * most}, buffer=size,
+                 over_clocks=is_powered, powered=is_powered)
+        )  # fmt: skip
     for blocks in few(facts.sm_count):  # Figure 3, left: too few blocks
         step = blocks * 256 * WIDE * UNROLLED
         found.append(
             Case("zhang_owens_2011", f"few {blocks}", stream("read"), blocks, 256, 64,
-                 {"bytes": step * 64, "blocks": blocks}, buffer=dram, cold=True)
+                 {"bytes": step * 64, "blocks": blocks}, buffer=few_of, cold=True)
         )  # fmt: skip
     return found
 
@@ -197,13 +201,17 @@ def values(samples: Samples) -> list[Value]:
     if (count := clusters(samples)) is not None:
         found.append(count)
     for start, key in (("dram read", "dram_read"), ("dram write", "dram_write"),
-                       ("dram scale", "dram_scale"), ("l2 read", "l2_read")):  # fmt: skip
+                       ("dram scale", "dram_scale")):  # fmt: skip
         timed = samples.of("zhang_owens_2011", start)
         if timed:
             sample = max(timed, key=lambda s: s.counts["bytes"] / s.seconds)
             rate = sample.counts["bytes"] / sample.seconds * 1e-9
             found.append(Value(f"microbenchmark.{key}_bandwidth", rate, "GBps", "plateau",
                                (sample,), sample.time_spread * rate))  # fmt: skip
+    if l2 := samples.of("zhang_owens_2011", "l2 read"):
+        over = [sample.counts["bytes"] / sample.seconds * 1e-9 for sample in l2]
+        found.append(Value("microbenchmark.l2_read_bandwidth", float(np.median(over)), "GBps",
+                           "plateau", tuple(l2), float(np.std(over))))  # fmt: skip
     return found
 
 
