@@ -1,8 +1,8 @@
 """Overhead of launching a kernel: kernels of a known length, one after the other.
 
-They take longer than the host takes to launch one, so that the next one always waits already. A line
-through the times of two lengths over their cycles has the overhead as its intercept, whatever the
-clock.
+They take longer than the host takes to launch one, so that the next one always waits already, and
+have a block for each multiprocessor, as kernels that fill the GPU. A line through the times of two
+lengths over their cycles has the overhead as its intercept, whatever the clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _WAIT = kernel("", f"while (clock64() - begin < {CYCLES[0]} * (i + 1ll));", "0")
 def cases(facts: Facts) -> list[Case]:
     """Return the two lengths."""
     return [
-        Case("launches", f"cycles {cycles}", _WAIT, 1, 32, cycles // CYCLES[0], launches=LAUNCHES)
+        Case("launches", f"cycles {cycles}", _WAIT, facts.sm_count, 256, cycles // CYCLES[0],
+             launches=LAUNCHES)
         for cycles in CYCLES
-    ]
+    ]  # fmt: skip
 
 
 def values(samples: Samples) -> list[Value]:

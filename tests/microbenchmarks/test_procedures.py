@@ -119,8 +119,8 @@ def test_loads_from_dram__are_not_those_of_the_run_before():
 def test_l2__holds_what_is_read_from_it(l2_bytes):
     """Of a GPU with many threads and a small L2 as well."""
     facts = dataclasses.replace(FACTS, l2_bytes=l2_bytes)
-    (case,) = (case for case in all_cases(facts) if case.name.startswith("l2 read"))
-    assert case.buffer <= l2_bytes // 2 < facts.beyond_l2
+    sizes = [case.buffer for case in all_cases(facts) if case.name.startswith("l2 read")]
+    assert len(set(sizes)) == 4 and max(sizes) <= l2_bytes // 2 < facts.beyond_l2
 
 
 def test_links__are_one_cycle():
@@ -139,7 +139,7 @@ def test_links__are_one_cycle():
     ("key", "expected", "tolerance"),
     [
         *((f"microbenchmark.{name}_latency", simulated_gpu.LATENCIES[level], 0.02)
-          for name, level in (("l1", "l1"), ("l2_near", "l2"), ("dram", "dram"),
+          for name, level in (("l1", "l1"), ("l2_near", "l2"), ("l2_far", "l2 far"), ("dram", "dram"),
                               ("shared", "shared"))),
         *((f"microbenchmark.{kind}_latency", number, 0.03)
           for kind, number in simulated_gpu.COMPLETION.items()),
@@ -148,6 +148,7 @@ def test_links__are_one_cycle():
         ("microbenchmark.dram_read_bandwidth", 1400.0, 0.03),
         ("microbenchmark.l2_read_bandwidth", 4000.0, 0.03),
         ("microbenchmark.kernel_launch", 2.0, 0.03),
+        ("microbenchmark.l1_read_bandwidth", 128.0, 0.03),
         ("model.hong_kim.mem_ld_cycles", simulated_gpu.MEM_LD, 0.05),
         ("model.hong_kim.departure_del_uncoal_cycles", simulated_gpu.UNCOALESCED, 0.05),
         ("model.wang_chu.dm_lat_slope_cycles", simulated_gpu.SLOPE, 0.1),
@@ -195,6 +196,27 @@ def test_tables__have_the_rows_of_the_papers(found):
     service = dict(found["model.wang_chu.dm_del_table"].value)
     expected = 32 * 108 / (1400e9 * 810 / 1215) * 810 * (1410 / 1215) * 1e6
     assert set(service) == {810.0, 1215.0} and service[810.0] == pytest.approx(expected, rel=0.03)
+
+
+def test_models_that_do_not_fit__their_parameters_are_left_out(samples):
+    rng, wrong = np.random.default_rng(3), []
+    for sample in samples.found:
+        if sample.name.startswith(("Mb", "task")):
+            factor = rng.uniform(0.3, 3.0)
+            sample = dataclasses.replace(sample, cycles=tuple(c * factor for c in sample.cycles))
+        wrong.append(sample)
+    keys = {v.key for v in all_values(dataclasses.replace(samples, found=tuple(wrong)))}
+    assert not [key for key in keys if key.startswith("model.hong_kim")]
+    assert "model.luo_suda.a" not in keys and "model.luo_suda.class_cost" in keys
+
+
+def test_far_partition__is_left_out_where_there_is_one(samples):
+    found = [
+        dataclasses.replace(samples.one("latencies", "l2"), name="l2 far")
+        if sample.name == "l2 far" else sample for sample in samples.found
+    ]  # fmt: skip
+    keys = {v.key for v in all_values(dataclasses.replace(samples, found=tuple(found)))}
+    assert "microbenchmark.l2_far_latency" not in keys and "microbenchmark.l2_near_latency" in keys
 
 
 @pytest.mark.parametrize("times", ["line", "noise"])

@@ -16,7 +16,7 @@ FACTS = Facts(
     memory_nominal=1215.0, core_clocks=tuple(range(210, 1411, 15)), memory_clocks=(810.0, 1215.0),
 )  # fmt: skip
 
-LATENCIES = {"l1": 33.0, "l2": 205.0, "dram": 480.0, "shared": 23.0}
+LATENCIES = {"l1": 33.0, "l2": 205.0, "l2 far": 400.0, "dram": 480.0, "shared": 23.0}
 SLOPE, INTERCEPT = 200.0, 280.0  # of the DRAM's latency over the ratio of the clocks
 COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
 ISSUE = {"fp32": 0.5, "integer": 0.5, "fp64": 1.0, "special": 2.0}
