@@ -73,7 +73,7 @@ at += {UNROLLED} * all;"""
     return kernel(before, inside, "sum")
 
 
-# A load whose address stays the same is done once, before the loop: ptxas moves it, volatile or not.
+# ptxas does a load whose address stays the same once, before the loop, volatile or not.
 _L1 = kernel(
     f"float sum = 0; unsigned at = {WIDE} * threadIdx.x % {L1_BYTES};",
     f"""#pragma unroll

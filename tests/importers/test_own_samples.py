@@ -81,8 +81,8 @@ def test_power__is_that_of_the_gpu_within_its_deviations(folder, capsys):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda s: s.update(locked=False), "no power at clocks that were held: the clocks were free"),
-        (lambda s: s.update(watts=[]), "no power at clocks that were held: NVML read none"),
+        (lambda s: s.update(locked=False), "that were held: the clocks were free"),
+        (lambda s: s.update(watts=[]), "that were held: NVML read none"),
         (lambda s: s.update(watts=[] if s["is_extra"] else s["watts"]), "has 1 core clock"),
     ],
 )

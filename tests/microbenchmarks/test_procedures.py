@@ -139,8 +139,8 @@ def test_links__are_one_cycle():
     ("key", "expected", "tolerance"),
     [
         *((f"microbenchmark.{name}_latency", simulated_gpu.LATENCIES[level], 0.02)
-          for name, level in (("l1", "l1"), ("l2_near", "l2"), ("l2_far", "l2 far"), ("dram", "dram"),
-                              ("shared", "shared"))),
+          for name, level in (("l1", "l1"), ("l2_near", "l2"), ("l2_far", "l2 far"),
+                              ("dram", "dram"), ("shared", "shared"))),
         *((f"microbenchmark.{kind}_latency", number, 0.03)
           for kind, number in simulated_gpu.COMPLETION.items()),
         *((f"microbenchmark.{kind}_issue", number, 0.03)
