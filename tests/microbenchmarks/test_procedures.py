@@ -198,14 +198,17 @@ def test_tables__have_the_rows_of_the_papers(found):
     assert set(service) == {810.0, 1215.0} and service[810.0] == pytest.approx(expected, rel=0.03)
 
 
-def test_models_that_do_not_fit__their_parameters_are_left_out(samples):
+def test_what_can_not_be__is_left_out(samples):
     rng, wrong = np.random.default_rng(3), []
     for sample in samples.found:
         if sample.name.startswith(("Mb", "task")):
             factor = rng.uniform(0.3, 3.0)
             sample = dataclasses.replace(sample, cycles=tuple(c * factor for c in sample.cycles))
+        if sample.name == "l1 read":  # 1,424 bytes a cycle: loads that the compiler left out
+            sample = dataclasses.replace(sample, cycles=(sample.counts["bytes"] / 1424.0,))
         wrong.append(sample)
     keys = {v.key for v in all_values(dataclasses.replace(samples, found=tuple(wrong)))}
+    assert "microbenchmark.l1_read_bandwidth" not in keys
     assert not [key for key in keys if key.startswith("model.hong_kim")]
     assert "model.luo_suda.a" not in keys and "model.luo_suda.class_cost" in keys
 
