@@ -13,16 +13,7 @@ import numpy as np
 from scipy import optimize
 
 from sweep.microbenchmarks import lemeire_2016
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
 from sweep.microbenchmarks.fitting import POOR, UNKNOWN, deviations
 from sweep.models.hong_kim_2009 import body
 

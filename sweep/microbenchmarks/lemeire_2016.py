@@ -13,16 +13,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
 
 CLASSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # Two registers: on an H200 three take two cycles where other warps' instructions come between.
@@ -199,24 +190,18 @@ def values(samples: Samples) -> list[Value]:
     used: list[Sample] = []
     found: list[Value] = []
     for kind, name in TYPES.items():
-        for parallelism in PARALLELISM:
-            pair = latencies(samples, kind, parallelism)
-            if pair is None:
-                continue
-            issue, completion = pair
-            of_issue, of_completion = map(cycles_per_instruction, pair)
-            rows.append((name, parallelism, rounded(of_issue), rounded(of_completion)))
+        pairs = {p: pair for p in PARALLELISM if (pair := latencies(samples, kind, p))}
+        for parallelism, pair in pairs.items():
+            of_issue, of_completion = (rounded(cycles_per_instruction(one)) for one in pair)
+            rows.append((name, parallelism, of_issue, of_completion))
             used += pair
-            if parallelism == 1:
-                found.append(_latency(samples, kind, completion))
-        best = [pair[0] for p in PARALLELISM if (pair := latencies(samples, kind, p))]
-        if best:
-            issue = min(best, key=cycles_per_instruction)
+        if 1 in pairs:
+            found.append(_latency(samples, kind, pairs[1][1]))
+        if pairs:
+            issue = min((pair[0] for pair in pairs.values()), key=cycles_per_instruction)
             cost = cycles_per_instruction(issue)
-            found.append(
-                Value(f"microbenchmark.{kind}_issue", cost, "cycles", "saturated", (issue,),
-                      issue.spread * cost)
-            )  # fmt: skip
+            found.append(Value(f"microbenchmark.{kind}_issue", cost, "cycles", "saturated",
+                               (issue,), issue.spread * cost))  # fmt: skip
     if rows:
         found.append(Value("model.lemeire.latencies", tuple(rows), "", "dependent_chain",
                            tuple(used), note="(4) and (5) of Lemeire et al."))  # fmt: skip

@@ -17,16 +17,7 @@ import numpy as np
 from scipy import optimize
 
 from sweep.microbenchmarks import lemeire_2016
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
 from sweep.microbenchmarks.fitting import POOR, deviations
 from sweep.models.luo_suda_2011 import corrected_cpd, degrees
 

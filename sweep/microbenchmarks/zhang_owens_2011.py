@@ -14,16 +14,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from sweep.microbenchmarks import lemeire_2016
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
 
 STEPS, MOVES, UNROLLED, WIDE = 512, 16, 8, 16
 CACHE_STEPS, L1_BYTES = 256, 8 << 10
