@@ -125,7 +125,9 @@ def _of_samples(source: Source) -> PowerTable:
     except SweepError as error:
         raise source.error(str(error)) from None
     if not rows:
-        raise source.error("no power at clocks that were held: NVML did not permit it")
+        is_read = any(sample["watts"] for sample in document["samples"])
+        why = "the clocks were free" if is_read else "NVML read none"
+        raise source.error(f"no power at clocks that were held: {why}")
     kernels = tuple(dict.fromkeys(row.name for row in rows))
     return PowerTable(
         source.name,

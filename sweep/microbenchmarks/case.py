@@ -180,7 +180,7 @@ class Sample:
 
     @property
     def spread(self) -> float:
-        """Relative standard deviation of the cycles."""
+        """Relative standard deviation of the cycles, as most of them have it."""
         return _spread(self.cycles)
 
     @property
@@ -190,12 +190,14 @@ class Sample:
 
     @property
     def time_spread(self) -> float:
-        """Relative standard deviation of the times."""
+        """Relative standard deviation of the times, as most of them have it."""
         return _spread(self.ms)
 
 
 def _spread(numbers: Sequence[float]) -> float:
-    return statistics.stdev(numbers) / statistics.median(numbers) if len(numbers) > 1 else 0.0
+    """Return what the median deviation says: one run that was disturbed does not move a median."""
+    middle = statistics.median(numbers)
+    return 1.4826 * statistics.median(abs(number - middle) for number in numbers) / middle
 
 
 @dataclass(frozen=True)

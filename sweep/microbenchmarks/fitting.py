@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+POOR = 0.25
+"""Mean deviation from which on a model does not fit: its parameters say nothing."""
+
 UNKNOWN = 0.5
 """Relative standard deviation from which on a parameter is not known."""
 

@@ -13,17 +13,8 @@ import numpy as np
 from scipy import optimize
 
 from sweep.microbenchmarks import lemeire_2016
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
-from sweep.microbenchmarks.fitting import UNKNOWN, deviations
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
+from sweep.microbenchmarks.fitting import POOR, UNKNOWN, deviations
 from sweep.models.hong_kim_2009 import body
 
 LOOPS = 1000
@@ -114,7 +105,7 @@ def predicted(
 
 
 def values(samples: Samples) -> list[Value]:
-    """Return those of the three parameters that the loops determine.
+    """Return those of the three parameters that the loops determine, none if the model is far off.
 
     Where bandwidth limits coalesced loads their departure delay changes nothing and is left out.
     """
@@ -142,5 +133,5 @@ def values(samples: Samples) -> list[Value]:
         Value(f"model.hong_kim.{name}_cycles", rounded(value), "", "fit", tuple(loops),
               rounded(value * spread, 3), note)
         for name, value, spread in zip(names, np.exp(best.x), deviations(best), strict=True)
-        if spread < UNKNOWN
+        if spread < UNKNOWN and off < POOR
     ]  # fmt: skip

@@ -12,9 +12,13 @@ L1_BYTES = 8 << 10
 LINK = 128
 STEPS = 4096
 
+APART = 1.15
+"""Ratio from which on the far partition's latency is another one."""
+
 _KEYS = {
     "l1": "l1_latency",
     "l2": "l2_near_latency",
+    "l2 far": "l2_far_latency",
     "dram": "dram_latency",
     "shared": "shared_latency",
 }
@@ -41,7 +45,9 @@ for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) list[i] = at + 4u * ((
 def cases(facts: Facts) -> list[Case]:
     """Return the chains through L1, L2, DRAM and shared memory, one thread each."""
     dram = min(max(5 * facts.l2_bytes // 2, 32 << 20), facts.memory_bytes // 4)
-    sizes = {"l1": (L1_BYTES, "ca"), "l2": (facts.l2_bytes // 4, "cg"), "dram": (dram, "cg")}
+    # Of two partitions each keeps what its multiprocessors read, while its half of L2 holds that.
+    sizes = {"l1": (L1_BYTES, "ca"), "l2": (facts.l2_bytes // 4, "cg"),
+             "l2 far": (facts.l2_bytes * 11 // 15, "cg"), "dram": (dram, "cg")}  # fmt: skip
     found = [
         Case("latencies", name, chase(operator), 1, 1, STEPS, {"loads": STEPS, "bytes": size},
              buffer=size // LINK * LINK, chain=LINK, over_clocks=name == "dram")
@@ -52,10 +58,12 @@ def cases(facts: Facts) -> list[Case]:
 
 
 def values(samples: Samples) -> list[Value]:
-    """Return the latencies."""
-    found = []
+    """Return the latencies; that of the far partition where it is another one."""
+    found, near = [], samples.one("latencies", "l2")
     for sample in samples.of("latencies"):
         latency = sample.cycle / sample.counts["loads"]
+        if sample.name == "l2 far" and (near is None or sample.cycle < APART * near.cycle):
+            continue
         found.append(
             Value(f"microbenchmark.{_KEYS[sample.name]}", latency, "cycles", "pointer_chase",
                   (sample,), sample.spread * latency)

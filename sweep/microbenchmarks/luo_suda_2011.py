@@ -17,20 +17,11 @@ import numpy as np
 from scipy import optimize
 
 from sweep.microbenchmarks import lemeire_2016
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
-from sweep.microbenchmarks.fitting import deviations
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
+from sweep.microbenchmarks.fitting import POOR, deviations
 from sweep.models.luo_suda_2011 import corrected_cpd, degrees
 
-REPEATED, COPIES = 10_000, 8
+REPEATED, COPIES = lemeire_2016.SHORT_STEPS, lemeire_2016.SHORT
 WARPS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 LARGEST_BLOCK = 32
 COMPUTED = (32, 64, 128, 256, 512, 2048)
@@ -102,7 +93,7 @@ def degree(
 
 
 def values(samples: Samples) -> list[Value]:
-    """Return costs by class, the latency of memory, and the four parameters."""
+    """Return costs by class, the warps, and the four parameters unless the model is far off."""
     found, own = [], costs(samples)
     known = {kind: rounded(cost) for kind, (cost, _) in own.items() if cost > 0}
     if "fp32" in known and "integer" in known:
@@ -140,5 +131,6 @@ def values(samples: Samples) -> list[Value]:
         Value(f"model.luo_suda.{name}", rounded(number), "", "fit", tuple(tasks),
               rounded(spread, 3) if np.isfinite(spread) else None, note)
         for name, number, spread in zip("abcd", best.x, deviations(best), strict=True)
+        if off < POOR
     ]  # fmt: skip
     return found

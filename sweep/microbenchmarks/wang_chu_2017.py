@@ -41,11 +41,7 @@ def values(samples: Samples) -> list[Value]:
             ]  # fmt: skip
     reads = [s for s in samples.found
              if s.procedure == "zhang_owens_2011" and s.name.startswith("dram read")]  # fmt: skip
-    by_memory: dict[float, Sample] = {}
-    for sample in reads:
-        best = by_memory.get(sample.memory)
-        if best is None or _rate(sample) > _rate(best):
-            by_memory[sample.memory] = sample
+    by_memory = {sample.memory: sample for sample in sorted(reads, key=_rate)}  # the fastest
     if by_memory:
         rows = tuple(
             (memory, rounded(_service(s, samples.facts) * memory * nominal * 1e6))

@@ -14,20 +14,15 @@ import numpy as np
 from scipy.optimize import nnls
 
 from sweep.microbenchmarks import lemeire_2016
-from sweep.microbenchmarks.case import (
-    WARP,
-    Case,
-    Facts,
-    Sample,
-    Samples,
-    Value,
-    kernel,
-    rounded,
-)
+from sweep.microbenchmarks.case import WARP, Case, Facts, Sample, Samples, Value, kernel, rounded
 
 STEPS, MOVES, UNROLLED, WIDE = 512, 16, 8, 16
-CACHE_STEPS = 256
-MOST_BYTES = 1 << 30
+CACHE_STEPS, L1_BYTES = 256, 8 << 10
+MOST_BLOCKS = 4
+"""Blocks of 256 threads a multiprocessor: with at most 64 registers a thread it holds them all."""
+
+L2_SHARES = (1 / 15, 2 / 15, 1 / 4, 5 / 12)
+MOST_BYTES = 1 << 32
 FEWEST_FEW, CLOSE = 6, 0.03
 """Numbers of blocks, and error of the steps through their times, that tell the clusters."""
 
@@ -69,15 +64,17 @@ at += {UNROLLED} * all;"""
     return kernel(before, inside, "sum")
 
 
+# ptxas does a load whose address stays the same once, before the loop, volatile or not.
 _L1 = kernel(
-    "const float4* from = (const float4*)data; float sum = 0;",
+    f"float sum = 0; unsigned at = {WIDE} * threadIdx.x % {L1_BYTES};",
     f"""#pragma unroll
 for (int k = 0; k < {UNROLLED}; ++k) {{
   float x, y, z, w;
   asm volatile("ld.global.ca.v4.f32 {{%0, %1, %2, %3}}, [%4];"
-               : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(from + (threadIdx.x + 32 * k) % 512));
+               : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(data + at + {WIDE * WARP} * k));
   sum += x + y + z + w;
-}}""",
+}}
+at = (at + {WIDE * WARP}) % {L1_BYTES};""",
     "sum",
 )
 
@@ -117,11 +114,12 @@ def clusters(samples: Samples) -> Value | None:
 
 def _streams(facts: Facts) -> list[Case]:
     """Return the kernels of global memory: over blocks, and at full occupancy over clocks."""
-    dram = min(max(8 * facts.l2_bytes, 256 << 20), facts.memory_bytes // 2, MOST_BYTES)
-    most = facts.max_threads_per_sm // 256
+    few_of = min(max(8 * facts.l2_bytes, 256 << 20), facts.memory_bytes // 2)
+    dram = min(facts.memory_bytes // 4, MOST_BYTES)
+    most = min(facts.max_threads_per_sm // 256, MOST_BLOCKS)
     found = []
     for kind, (_, _, arrays) in _KINDS.items():
-        for blocks in sorted({1, 2, 3, 4, 6, most}) if kind == "read" else [most]:
+        for blocks in sorted({1, 2, 3, most}) if kind == "read" else [most]:
             grid, is_powered = blocks * facts.sm_count, blocks in (1, most)
             step = grid * 256 * WIDE * UNROLLED * arrays
             steps = max(8, 4 * dram // step)
@@ -132,16 +130,18 @@ def _streams(facts: Facts) -> list[Case]:
             )  # fmt: skip
     grid = most * facts.sm_count
     moved = grid * 256 * WIDE * UNROLLED * CACHE_STEPS
-    found.append(
-        Case("zhang_owens_2011", f"l2 read blocks {most}", stream("read"), grid, 256, CACHE_STEPS,
-             {"bytes": moved, "warps": 8 * most}, buffer=facts.l2_bytes // 4, over_clocks=True,
-             powered=True)
-    )  # fmt: skip
+    for share in L2_SHARES:
+        size, is_powered = int(share * facts.l2_bytes), share == 1 / 4
+        found.append(
+            Case("zhang_owens_2011", f"l2 read {size >> 10} KiB", stream("read"), grid, 256,
+                 CACHE_STEPS, {"bytes": moved, "warps": 8 * most}, buffer=size,
+                 over_clocks=is_powered, powered=is_powered)
+        )  # fmt: skip
     for blocks in few(facts.sm_count):  # Figure 3, left: too few blocks
         step = blocks * 256 * WIDE * UNROLLED
         found.append(
             Case("zhang_owens_2011", f"few {blocks}", stream("read"), blocks, 256, 64,
-                 {"bytes": step * 64, "blocks": blocks}, buffer=dram, cold=True)
+                 {"bytes": step * 64, "blocks": blocks}, buffer=few_of, cold=True)
         )  # fmt: skip
     return found
 
@@ -165,46 +165,49 @@ def cases(facts: Facts) -> list[Case]:
 
 
 def values(samples: Samples) -> list[Value]:
-    """Return curves over warps, and the highest bandwidths."""
-    facts, found = samples.facts, []
-    curve, used = [], []
-    for sample in samples.of("lemeire_2016", "fp32 ilp 1 "):
-        instructions = sample.counts["instructions"] * sample.counts["warps"] * facts.sm_count
-        rate = instructions / sample.cycle * sample.core * 1e6
-        curve.append((sample.counts["warps"], rounded(rate * 1e-9, 5)))
-        used.append(sample)
-    if len(curve) > 1:
-        found.append(Value("model.zhang_owens.instruction_throughput", _rising(curve), "",
-                           "saturated", tuple(used), note="Figure 2, left"))  # fmt: skip
+    """Return curves over warps, and the highest bandwidths; of L2 the median over sizes.
+
+    No load is faster than one of a whole warp's widest words in a cycle: then it was not done.
+    """
+    found, total = [], samples.facts.sm_count * 1e-3  # to thousands of millions a second at MHz
     shared = samples.of("zhang_owens_2011", "shared warps ")
-    rates = [s.counts["bytes"] / s.cycle for s in shared]  # bytes per cycle of an SM
-    if len(rates) > 1:
-        total = facts.sm_count * 1e-3  # to GB/s at MHz
-        rows = [(s.counts["warps"], rounded(rate * s.core * total, 5))
-                for s, rate in zip(shared, rates, strict=True)]  # fmt: skip
-        found.append(Value("model.zhang_owens.shared_bandwidth", _rising(rows), "", "saturated",
-                           tuple(shared), note="Figure 2, right"))  # fmt: skip
-    if rates:
-        best = max(zip(rates, shared, strict=True), key=lambda pair: pair[0])
-        found.append(_rate("shared_bandwidth", *best))
-    if (l1 := samples.one("zhang_owens_2011", "l1 read")) is not None:
-        found.append(_rate("l1_read_bandwidth", l1.counts["bytes"] / l1.cycle, l1))
+    for key, side, timed, rate in (
+        ("instruction_throughput", "left", samples.of("lemeire_2016", "fp32 ilp 1 "),
+         lambda s: 1.0 / lemeire_2016.cycles_per_instruction(s)),
+        ("shared_bandwidth", "right", shared, _per_cycle),
+    ):  # fmt: skip
+        rows = [(s.counts["warps"], rounded(rate(s) * s.core * total, 5)) for s in timed]
+        if len(rows) > 1:
+            found.append(Value(f"model.zhang_owens.{key}", _rising(rows), "", "saturated",
+                               tuple(timed), note=f"Figure 2, {side}"))  # fmt: skip
+    for key, timed in (("shared", shared), ("l1_read", samples.of("zhang_owens_2011", "l1 read"))):
+        if done := [sample for sample in timed if _per_cycle(sample) <= WARP * WIDE]:
+            best = max(done, key=_per_cycle)
+            found.append(Value(f"microbenchmark.{key}_bandwidth", _per_cycle(best),
+                               "bytes_per_cycle", "saturated", (best,),
+                               best.spread * _per_cycle(best)))  # fmt: skip
     if (count := clusters(samples)) is not None:
         found.append(count)
-    for start, key in (("dram read", "dram_read"), ("dram write", "dram_write"),
-                       ("dram scale", "dram_scale"), ("l2 read", "l2_read")):  # fmt: skip
-        timed = samples.of("zhang_owens_2011", start)
-        if timed:
-            sample = max(timed, key=lambda s: s.counts["bytes"] / s.seconds)
-            rate = sample.counts["bytes"] / sample.seconds * 1e-9
-            found.append(Value(f"microbenchmark.{key}_bandwidth", rate, "GBps", "plateau",
-                               (sample,), sample.time_spread * rate))  # fmt: skip
+    for kind in _KINDS:
+        if timed := samples.of("zhang_owens_2011", f"dram {kind}"):
+            best = max(timed, key=_rate)
+            found.append(Value(f"microbenchmark.dram_{kind}_bandwidth", _rate(best), "GBps",
+                               "plateau", (best,), best.time_spread * _rate(best)))  # fmt: skip
+    if l2 := samples.of("zhang_owens_2011", "l2 read"):
+        over = [_rate(sample) for sample in l2]
+        found.append(Value("microbenchmark.l2_read_bandwidth", float(np.median(over)), "GBps",
+                           "plateau", tuple(l2), float(np.std(over))))  # fmt: skip
     return found
 
 
-def _rate(key: str, per_cycle: float, sample: Sample) -> Value:
-    return Value(f"microbenchmark.{key}", per_cycle, "bytes_per_cycle", "saturated", (sample,),
-                 sample.spread * per_cycle)  # fmt: skip
+def _per_cycle(sample: Sample) -> float:
+    """Return the bytes of a multiprocessor in a cycle."""
+    return sample.counts["bytes"] / sample.cycle
+
+
+def _rate(sample: Sample) -> float:
+    """Return the rate of the device [GB/s]."""
+    return sample.counts["bytes"] / sample.seconds * 1e-9
 
 
 def _rising(rows: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

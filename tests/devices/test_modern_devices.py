@@ -103,7 +103,7 @@ def test_datasheet(row):
         double = peak * values["chip.fp64_lanes_per_sm"]
         assert double == pytest.approx(float(row["fp64_TFLOPs"]) * 1e12, rel=0.02)
     bandwidth, transfers = values["chip.memory_bandwidth"], 2 * values["clocks.memory_nominal"]
-    assert bandwidth == pytest.approx(float(row["GBps"]) * 1e9, rel=0.0025)
+    assert bandwidth == pytest.approx(float(row["GBps"]) * 1e9, rel=0.003)
     assert bandwidth == pytest.approx(transfers * bus / 8, rel=1e-12)
     # The range of the core clock ends at the boost clock, or at what the card was seen to reach
     # beyond it; there is one memory clock only.
@@ -138,7 +138,7 @@ def test_latencies__rise_with_the_distance_and_name_other_cards(device):
     assert known == sorted(known)
     assert 200 < found[3] / device.values["microbenchmark.core_clock"] * 1e9 < 500
     # A latency of DRAM on other memory is an assumption, one of the same chip's SM is not.
-    others = {"rtx_3090", "rtx_a4000", "a100_40gb", "h100_sxm", "h100_pcie", "h200"}
+    others = {"rtx_3090", "rtx_a4000", "a100_40gb", "h100_sxm", "h100_pcie"}
     kind = device.sources["microbenchmark.dram_latency_cycles"].kind
     assert kind == ("assumed" if device.key in others else "microbenchmark")
     assert device.sources["microbenchmark.l1_latency_cycles"].kind == "microbenchmark"

@@ -121,12 +121,7 @@ def test_results_are_compared_configuration_by_configuration(both):
      ("occupancy_plot", {"x": "occupancy"}), ("clocks_plot", {}), ("pareto_plot", {})],
 )  # fmt: skip
 def test_figures_show_the_same(kind, options, both):
-    select = {
-        "kernel": "matrixmul_shared",
-        "device": PAPER,
-        "model": "hong_kim",
-        "n": 1024,
-    }
+    select = {"kernel": "matrixmul_shared", "device": PAPER, "model": "hong_kim", "n": 1024}
     shown = []
     for layout in ("grid", "stacked"):
         figure = getattr(plot, kind)(both[layout], select=select, **options)

@@ -28,10 +28,7 @@ def refusal(text, allowed=None):
     return caught.value
 
 
-LONG = [
-    ("n + " + "9" * (MAX_DIGITS + 1), 4, "digits"),
-    ("9" * 1900 + "**" + "9" * 90, 0, "digits"),
-]
+LONG = [("n + " + "9" * (MAX_DIGITS + 1), 4, "digits"), ("9" * 1900 + "**" + "9" * 90, 0, "digits")]
 REFUSED = tomllib.loads((Path(__file__).parent / "cases.toml").read_text("utf-8"))["refused"]
 
 

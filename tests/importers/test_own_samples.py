@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch, text):
 
 def test_device_file__runs_all_models_on_what_was_measured(folder, capsys):
     assert main(["calibrate", "a.samples.json", "-o", "mine.toml"]) == 0
-    assert "20 measured values, 20 by sweep" in capsys.readouterr().out
+    assert "21 measured values, 21 by sweep" in capsys.readouterr().out
     device = load_device("mine.toml")
     complete = with_derived(device, model_names())
     assert not [key for name in model_names() for key in what_is_missing(complete, name, complete)]
@@ -81,8 +81,8 @@ def test_power__is_that_of_the_gpu_within_its_deviations(folder, capsys):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda s: s.update(locked=False), "no power at clocks that were held"),
-        (lambda s: s.update(watts=[]), "no power at clocks that were held"),
+        (lambda s: s.update(locked=False), "that were held: the clocks were free"),
+        (lambda s: s.update(watts=[]), "that were held: NVML read none"),
         (lambda s: s.update(watts=[] if s["is_extra"] else s["watts"]), "has 1 core clock"),
     ],
 )

@@ -178,5 +178,5 @@ def test_measured_convolution_does_not_become_worse(folder, capsys):
     error, error_after = map(float, re.findall(r"([\d.]+)%", said))
     rank, rank_after = map(float, re.findall(r"(0\.\d{3})\b", said))
     assert error_after <= error < 10
-    assert rank_after > rank - 0.005 and rank > 0.95
+    assert rank_after > rank - 0.007 and rank > 0.95
     assert load_kernel("convolution_calibrated.toml").compiled is not None

@@ -7,13 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.planned_spaces import (
-    CLOCKS,
-    DIMENSIONS,
-    assert_same,
-    laid_out,
-    noted_reductions,
-)
+from support.planned_spaces import CLOCKS, DIMENSIONS, assert_same, laid_out, noted_reductions
 
 import sweep
 from sweep import query

@@ -10,14 +10,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.planned_spaces import (
-    CLOCKS,
-    DIMENSIONS,
-    OWN,
-    assert_same,
-    laid_out,
-    noted_reductions,
-)
+from support.planned_spaces import CLOCKS, DIMENSIONS, OWN, assert_same, laid_out, noted_reductions
 
 import sweep
 from sweep import query

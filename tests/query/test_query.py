@@ -327,8 +327,7 @@ def test_queries__read_only_what_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("question", "options"),
-    [(best, {}), (summary, {}), (top, {"n": 3}), (pareto, {"by": ()})],
+    ("question", "options"), [(best, {}), (summary, {}), (top, {"n": 3}), (pareto, {"by": ()})]
 )
 def test_queries__take_the_path_of_a_store(tmp_path, question, options):
     path = stored(tmp_path / "a.zarr", **{n: node.to_dataset() for n, node in TREE.items()})

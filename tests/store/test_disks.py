@@ -10,15 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.store_samples import (
-    complete,
-    digest,
-    layout,
-    reference,
-    start,
-    times,
-    write_chunk,
-)
+from support.store_samples import complete, digest, layout, reference, start, times, write_chunk
 
 from sweep.errors import StoreError
 from sweep.store import open_store

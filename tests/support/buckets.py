@@ -16,11 +16,7 @@ from support.clusters import free_address
 
 BUCKET = "results"
 SECRET = "not-to-be-written-anywhere"
-KEYS = {
-    "AWS_ACCESS_KEY_ID": "nobody",
-    "AWS_SECRET_ACCESS_KEY": SECRET,
-    "AWS_REGION": "us-east-1",
-}
+KEYS = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
 
 Fault = Callable[[str, str], str | None]
 """Maps method and path of a request to a fault, or ``None`` without one.

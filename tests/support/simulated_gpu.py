@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep.microbenchmarks import hong_kim_2009, luo_suda_2011
+from sweep.microbenchmarks import hong_kim_2009, lemeire_2016, luo_suda_2011
 from sweep.microbenchmarks.case import Case, Facts, Sample
 from sweep.microbenchmarks.latencies import STEPS
+from sweep.microbenchmarks.launches import CYCLES, LAUNCHES
 
 FACTS = Facts(
     name="NVIDIA A100-SXM4-40GB", capability="8.0", driver="580.1", sm_count=108,
@@ -15,13 +16,14 @@ FACTS = Facts(
     memory_nominal=1215.0, core_clocks=tuple(range(210, 1411, 15)), memory_clocks=(810.0, 1215.0),
 )  # fmt: skip
 
-LATENCIES = {"l1": 33.0, "l2": 205.0, "dram": 480.0, "shared": 23.0}
+LATENCIES = {"l1": 33.0, "l2": 205.0, "l2 far": 400.0, "dram": 480.0, "shared": 23.0}
 SLOPE, INTERCEPT = 200.0, 280.0  # of the DRAM's latency over the ratio of the clocks
 COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
 ISSUE = {"fp32": 0.5, "integer": 0.5, "fp64": 1.0, "special": 2.0}
 MEM_LD, UNCOALESCED, COALESCED = 480.0, 24.0, 6.0
 DEGREE = (3.0, 11.0, 0.5, 80.0)
 CLUSTERS = 27
+LOOP = 9.0  # cycles of a round beside the chain
 DRAM_GBPS, L2_GBPS = 1400.0, 4000.0
 WATTS = (40.0, 50.0, 90.0, 15.0, 45.0)
 """Static [W]; core without activity and what full activity adds, the same of memory [W/GHz]."""
@@ -99,6 +101,9 @@ class SimulatedGpu:
                 seconds = counts["bytes"] / rate
                 return seconds * core * 1e6, seconds
             cycles = counts["bytes"] / (128.0 * min(1.0, counts.get("warps", 32.0) / 12.0))
+        elif procedure == "launches":
+            cycles = CYCLES[0] * self.case.steps
+            return cycles, LAUNCHES * (2e-6 + cycles / (core * 1e6))
         else:
             cycles = getattr(self, procedure)(name, counts, core / memory / (1410.0 / 1215.0))
         return cycles, cycles / (core * 1e6)
@@ -116,10 +121,7 @@ class SimulatedGpu:
             one = LATENCIES["dram" if kind == "global" else "shared"] / chains / warps
             return counts["loads"] * warps * max(one, served)
         per_warp = max(COMPLETION[kind] / counts["parallelism"] / warps, ISSUE[kind])
-        return counts["instructions"] * warps * per_warp
-
-    def launches(self, name, counts, ratio):
-        return 500 * 2e-6 * 1410e6
+        return counts["instructions"] * warps * per_warp + lemeire_2016.STEPS * LOOP
 
     def hong_kim_2009(self, name, counts, ratio):
         sample = Sample("hong_kim_2009", name, counts, 1410.0, 1215.0, True, (1.0,), (1.0,))
@@ -130,7 +132,7 @@ class SimulatedGpu:
     def luo_suda_2011(self, name, counts, ratio):
         if name.startswith("cost"):
             return luo_suda_2011.REPEATED * (
-                counts["instructions"] * COMPLETION[name.split()[1]] + 9
+                counts["instructions"] * COMPLETION[name.split()[1]] + LOOP
             )
         cost = counts["computed"] * COMPLETION["fp32"]
         share, alone = cost / (cost + LATENCIES["dram"]), 256 * (cost + LATENCIES["dram"])
