@@ -1,10 +1,10 @@
-"""Derived device parameters of matrix units (tensor cores, matrix cores), and of launches."""
+"""Derived device parameters of matrix units (tensor cores, matrix cores), copies and launches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sweep.hardware.derived import DeviceFacts, Rule
+from sweep.hardware.derived import DeviceFacts, Rule, cache_latency, dram_latency
 
 
 def _matrix_rule(kind: str) -> Rule:
@@ -84,3 +84,29 @@ def matrix_latency(device: DeviceFacts) -> float | None:
 def kernel_launch(device: DeviceFacts) -> float | None:
     """Overhead of a kernel's launch by micro-benchmark, else 2.5 us, of the usual 2 to 3."""
     return (device.number("microbenchmark.kernel_launch") or 2.5e-6) * 1e6
+
+
+COPY_CYCLES, TILE_FACTOR = 122.0, 1.61
+"""What a copy takes longer than a load from L2, and a tile's rows over one load from DRAM.
+
+A block waits for the slowest of a tile's copies, for the shared memory that they write, and for a
+barrier; each row lies in another page of DRAM. A load that follows another (a pointer chase) is the
+least that memory takes. On an H200 copies take 404 and 1,067 cycles (`sweep/microbenchmarks/copies.py`),
+loads 282 and 660.
+"""
+
+
+def copy_latency(device: DeviceFacts) -> float | None:
+    """Copy that L2 serves by micro-benchmark, else a load and what an H200 adds; of AMD a load."""
+    if found := device.number("microbenchmark.copy_l2_latency"):
+        return found
+    load = cache_latency(device)
+    return load if load is None or device.vendor == "AMD" else load + COPY_CYCLES
+
+
+def tile_dram_factor(device: DeviceFacts) -> float:
+    """Tile's rows from DRAM over one load by micro-benchmark, else an H200's ratio; AMD's: 1."""
+    found, load = device.number("microbenchmark.copy_dram_latency"), dram_latency(device)
+    if found and load:
+        return max(1.0, found / load)
+    return 1.0 if device.vendor == "AMD" else TILE_FACTOR

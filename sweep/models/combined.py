@@ -50,7 +50,7 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.fields import Field
-from sweep.hardware import copies, derived, matrix_units
+from sweep.hardware import derived, matrix_units
 from sweep.hardware.l2_rates import l2_service
 from sweep.models.base import Model, equations, regimes
 from sweep.models.combined_inputs import INPUTS, SECTOR_BYTES, SYMBOLS, prepare
@@ -506,9 +506,9 @@ MODEL = Model(
                   1e5, derived.cache_latency),
         parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
         parameter("copy_latency_cycles", ("L_copy", "cycle", "latency of an asynchronous copy that"
-                  " L2 serves"), 0.1, 1e5, copies.copy_latency),
+                  " L2 serves"), 0.1, 1e5, matrix_units.copy_latency),
         parameter("tile_dram_factor", ("r_tile", "1", "latency of a tile's rows from DRAM, over"
-                  " that of one load"), 1, 100, copies.tile_dram_factor),
+                  " that of one load"), 1, 100, matrix_units.tile_dram_factor),
         parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
                   0.1, 1e5, matrix_units.matrix_latency),
         parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,

@@ -17,6 +17,7 @@ FACTS = Facts(
 )  # fmt: skip
 
 LATENCIES = {"l1": 33.0, "l2": 205.0, "l2 far": 400.0, "dram": 480.0, "shared": 23.0}
+COPIED = {"l2": 330.0, "dram": 760.0}
 SLOPE, INTERCEPT = 200.0, 280.0  # of the DRAM's latency over the ratio of the clocks
 COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
 ISSUE = {"fp32": 0.5, "integer": 0.5, "fp64": 1.0, "special": 2.0}
@@ -111,6 +112,9 @@ class SimulatedGpu:
     def latencies(self, name, counts, ratio):
         dram = SLOPE * ratio + INTERCEPT
         return STEPS * (dram if name == "dram" else LATENCIES[name])
+
+    def copies(self, name, counts, ratio):
+        return counts["rounds"] * COPIED[name]
 
     def lemeire_2016(self, name, counts, ratio):
         kind, warps = name.split()[0], counts["warps"]
