@@ -91,8 +91,8 @@ COPY_CYCLES, TILE_FACTOR = 122.0, 1.61
 
 A block waits for the slowest of a tile's copies, for the shared memory that they write, and for a
 barrier; each row lies in another page of DRAM. A load that follows another (a pointer chase) is the
-least that memory takes. On an H200 copies take 404 and 1,067 cycles (`sweep/microbenchmarks/copies.py`),
-loads 282 and 660.
+least that memory takes. On an H200 copies take 404 and 1,067 cycles, loads 282 and 660
+(`sweep/microbenchmarks/copies.py`).
 """
 
 
