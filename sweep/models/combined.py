@@ -398,7 +398,7 @@ def body(
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
         turns = turns + turn_k
-        e, all_e = max(e, buffers[k]), max(all_e, buffers[k])
+        e, all_e = max(buffers[k], e), max(buffers[k], all_e)
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1:
             if k == len(instructions) - 1 or barriers[k] > 0.0:
