@@ -215,9 +215,9 @@ def _global_access(
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.l2_hits(access.l2_hit_rate)
     l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
-    link: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if access.reuse:
-        l2_hits, link = l2_hits[:2], {"awaited_rate": l2_hits[2]}
+        l2_hits, more = l2_hits[:2], {"awaited_rate": l2_hits[2]}
         l2_hits = tuple(steps(_of_the_others, hits, l1_hits) for hits in l2_hits)
     may_keep, given = cached(access, evaluate), l1_hits
     l1_hits, l2_hit_rate = steps(kept, given, l2_hits[0], may_keep, l2_bytes)
@@ -230,7 +230,7 @@ def _global_access(
         cost = Cost(*(steps(_beyond, part, l1_hits) for part in cost))
     if access.memory == "host":
         l2_hit_rate = cached_hit_rate = evaluate.constant(1.0)
-        link = _link(cost, _requests(access, evaluate, block, size, cost), evaluate)
+        more |= _link(cost, _requests(access, evaluate, block, size, cost), evaluate)
     return GlobalAccess(
         name=access.name,
         kind=access.kind,
@@ -245,7 +245,7 @@ def _global_access(
         cached_hit_rate=cached_hit_rate,
         wavefronts=evaluate.of_hardware(passes, count),
         memory=access.memory,
-        **link,
+        **more,
     )
 
 

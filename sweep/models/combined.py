@@ -41,6 +41,7 @@ No number is fitted to the time of a kernel; CB-5 was added with the times of a 
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 What power allows to matrix units (12a) is known from the fastest measured product of a device.
+(3b) and (14d) were written with times of matrix products on an H200 in view.
 The time never falls with more of any demand, latency, block or warp of a block.
 Instruction caches and order, banks of registers and TLBs are not in the model.
 """
@@ -125,7 +126,8 @@ def through_dram(dram_sectors, dram_cycles, link_time, active_sm, core_clock):
 def of_l2(l2_cycles, active_sm, n_sm):
     """SMs that have work share L2; one alone takes 64 bytes a cycle.
 
-    Loads of one SM of an H200 reach 118 bytes, copies beside matrix products about 48.
+    Loads of one SM of an H200 reach 118 bytes, copies beside matrix products about 48; 64, between
+    them, was chosen with times of products in view.
     """
     return max(l2_cycles * active_sm / n_sm, min(l2_cycles, 0.5))
 

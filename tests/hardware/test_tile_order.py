@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.hardware.tile_order import fetches, hit_rates, kept
+from sweep.hardware.tile_order import awaited, fetches, hit_rates, kept
 
 STEPS = 8  # parts of a strip, read one after the other
 
@@ -130,3 +130,6 @@ def test_limits():
     assert hit_rates(*map(np.array, (1.0, 10.0, 0.5, 1.0, 1.0, 1.0))) == (0.95, 0.0)
     assert list(kept(np.array([0.9, 1.0, 1.1]), np.array(1.0)).round(12)) == [1, 0.5, 0]
     assert kept(np.array(0.0), np.array(0.0)) == 0
+    # All at once: all wait, also those that hit. Of ten waves by columns the first reads the rows.
+    assert awaited(*map(np.array, (10.0, 10.0, 10.0, 100.0, 1.0, 1.0))) == (1.0, 1.0)
+    assert awaited(*map(np.array, (10.0, 10.0, 10.0, 10.0, 1.0, 1.0))) == (0.1, 1.0)
