@@ -34,6 +34,8 @@ CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes a
       warps of dependent instructions leave a third of the lanes idle.
 CB-7  Asynchronous copies bring what a block needs next while it works on what has come: of a stage
       with copies the time is that of the busiest station, or of a warp's longer part.
+CB-8  DRAM is the whole chip's: after the first round of blocks SMs are out of step, and copies of
+      others go on while a block has none under way.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
@@ -273,18 +275,27 @@ def of_copies(blocks, buffers, copy, turn):
     return max(blocks * copy, bound(turn, others, 0.5 * others * copy / buffers))
 
 
-def of_blocks(blocks, share, warps, own, one, turn, busiest, l2, dram, buffers):
-    """Return (14): blocks, in step, are customers of one station; its bound (8c) solves (8)."""
+def of_blocks(blocks, share, warps, own, one, turn, soon, busiest, l2, dram, buffers):
+    """Return (14): blocks, in step, are customers of one station; its bound (8c) solves (8).
+
+    And the same for blocks whose copies meet nobody in DRAM.
+    """
     work, others = warps * busiest, blocks - 1.0
     T = bound(own, others * work, others * work * work)
     copied = of_copies(blocks, buffers, warps * share * memory(l2, dram), turn)
-    return beside_copies(T, copied, one)
+    return beside_copies(T, copied, one), beside_copies(T, blocks * warps * share * l2, soon)
 
 
 @_equation("9", "T", "cycle", "time of a round")
 def with_barriers(overlapped, serial, active_blocks):
     """Time of a round: for one N-th of it all blocks are in the same stage (CB-3)."""
     return overlapped + max(serial - overlapped, 0.0) / active_blocks
+
+
+@_equation("9a", "T_later", "cycle", "time of a round after the first")
+def after_first(round_cycles, soonest, warps, memory):
+    """Rounds after the first: SMs are out of step, and others take what one leaves of DRAM (CB-8)."""
+    return min(round_cycles, max(soonest, warps * memory))
 
 
 @_equation("10", "rounds", "1", "rounds that fill all SMs")
@@ -306,9 +317,11 @@ def share_of_last(blocks, full_rounds, active_blocks, n_sm, active_sm, tail_bloc
 
 
 @_equation("12", "T_exec", "cycle", "execution time")
-def exec_cycles(full_rounds, round_cycles, tail_cycles, kernel_launch, core_clock):
+def exec_cycles(full_rounds, round_cycles, after_first, tail_cycles, kernel_launch, core_clock):
     """All rounds one after the other, after the launch."""
-    return full_rounds * round_cycles + tail_cycles + kernel_launch * core_clock
+    first = min(full_rounds, 1.0)
+    rounds = first * round_cycles + (full_rounds - first) * after_first
+    return rounds + tail_cycles + kernel_launch * core_clock
 
 
 @_equation("12a", "T_exec", "cycle", "execution time under the power limit")
@@ -365,12 +378,12 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies, turn that of the buffers, t at the rate that power allows; e
-    # buffers of copies.
+    # one is T_1, own without copies, turn that of the buffers, soon where DRAM is free, t at the rate
+    # that power allows; e buffers of copies.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
-    all_t = 0.0
-    one = all_one = own = all_own = turns = all_turn = launch_cycles
+    all_t = soonest = soonest_tail = 0.0
+    one = all_one = own = all_own = turns = all_turn = soon = all_soon = launch_cycles
     for k in range(len(instructions)):
         i_k = slots(instructions[k] * t_i, matrix[k])
         n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
@@ -385,11 +398,12 @@ def body(
         z_k = wait(shared_loads[k], barriers[k], shared_latency, share)
         y_k = arithmetic_wait(d_k, schedulers, a_k) + z_k
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
-        one_k = own_k = turn_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
+        one_k = own_k = turn_k = soon_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
             own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
             turn_k = turn(own_k, d_k, z_k, m_k, W, memory(c_k, h_k), buffers[k], asynchronous)
             one_k = max(own_k, turn_k)
+            soon_k = max(own_k, turn_k - W * (memory(c_k, h_k) - c_k) / buffers[k])
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
         all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
@@ -399,7 +413,7 @@ def body(
         all_t, all_turn = all_t + matrix_time[k], all_turn + turn_k
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
-        turns = turns + turn_k
+        turns, soon, all_soon = turns + turn_k, soon + soon_k, all_soon + soon_k
         e, all_e = max(buffers[k], e), max(buffers[k], all_e)
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1:
@@ -407,11 +421,14 @@ def body(
                 p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
                 T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
                 T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
+                T_0, T_c0 = T, T_c
                 if e > 0.0:
-                    T = of_blocks(active_blocks, 1.0, W, own, one, turns, max(p, s), c, h, e)
-                    T_c = of_blocks(least, fewer, W, own, one, turns, max(p, s), c, h, e)
+                    p = max(p, s)
+                    T, T_0 = of_blocks(active_blocks, 1.0, W, own, one, turns, soon, p, c, h, e)
+                    T_c, T_c0 = of_blocks(least, fewer, W, own, one, turns, soon, p, c, h, e)
                 serial, serial_tail = serial + T, serial_tail + T_c
-                i = f = n = u = x = s = c = h = one = own = turns = e = 0.0
+                soonest, soonest_tail = soonest + T_0, soonest_tail + T_c0
+                i = f = n = u = x = s = c = h = one = own = turns = soon = e = 0.0
 
     all_a, q, r = by_length(all_i, all_f, all_n, all_u, all_x, unified, one_pipe)
     D_max = longest(all_a, all_s, all_c, all_h)
@@ -419,15 +436,20 @@ def body(
         s, c, h = all_s, all_c, all_h
         T = round_cycles(N, schedulers, all_one, all_a, q, r, s, c, h)
         T_c = round_cycles(N_tail, schedulers, all_one, all_a, q, r, s, c, h)
+        T_0, T_c0 = T, T_c
         if all_e > 0.0:
-            T = of_blocks(
-                active_blocks, 1.0, W, all_own, all_one, all_turn, max(all_a, s), c, h, all_e
-            )
-            T_c = of_blocks(least, fewer, W, all_own, all_one, all_turn, max(all_a, s), c, h, all_e)
+            p, one, own, turns = max(all_a, s), all_one, all_own, all_turn
+            T, T_0 = of_blocks(active_blocks, 1.0, W, own, one, turns, all_soon, p, c, h, all_e)
+            T_c, T_c0 = of_blocks(least, fewer, W, own, one, turns, all_soon, p, c, h, all_e)
         if len(instructions) > 1:
-            T = with_barriers(T, serial, active_blocks)
-            T_c = with_barriers(T_c, serial_tail, least)
-        cycles = exec_cycles(rounds, T, T_c if left > 0.0 else 0.0, kernel_launch, core_clock)
+            T, T_0 = (with_barriers(T, serial, active_blocks),
+                      with_barriers(T_0, soonest, active_blocks))  # fmt: skip
+            T_c, T_c0 = (with_barriers(T_c, serial_tail, least),
+                         with_barriers(T_c0, soonest_tail, least))  # fmt: skip
+        T_0 = after_first(T, T_0, N, memory(c, h))
+        T_c = after_first(T_c, T_c0, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_c
+        T_c = T_c if left > 0.0 else 0.0
+        cycles = exec_cycles(rounds, T, T_0, T_c, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, all_t, core_clock)
         waits = is_latency_bound(N, D_max, all_turn)
     else:
@@ -542,6 +564,7 @@ MODEL = Model(
         "CB-5": "a warp has the lanes of one scheduler, with an m-th of the warps",
         "CB-6": "a scheduler's second issue slot takes independent instructions only",
         "CB-7": "asynchronous copies overlap with the work of the same warp",
+        "CB-8": "SMs are out of step after the first round, and share all of DRAM",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

@@ -109,6 +109,7 @@ SYMBOLS = symbols_of(INPUTS) | {
     "turn": Symbol("T_turn", "cycle", "time of a block's buffers, filled and worked on in turn"),
     "W": Symbol("W_b", "1", "warps of a block"),
     "overlapped": Symbol("T_overlapped", "cycle", "round whose stages overlap"),
+    "soonest": Symbol("T_free", "cycle", "round whose copies meet nobody in DRAM"),
     "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
     "round_cycles": Symbol("T", "cycle", "time of a round"),
     "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),

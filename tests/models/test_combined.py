@@ -104,6 +104,26 @@ def test_cb7__copies_beside_work():
     assert half < cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=136.0) * 0.8
 
 
+def test_cb8__sms_out_of_step_share_all_of_dram():
+    """Copies from DRAM, then 400 cycles of work: after the first round others fill the pause."""
+    copies = {"dram_sectors": 60.0, "l2_sectors": 60.0, "buffers": 4.0, "instructions": 1.0,
+              "fp32": 0.0, "chain": 0.0, "barriers": 1.0}  # fmt: skip
+    last = {"instructions": 1.0, "fp32": 100.0, "chain": 0.0}
+
+    def later(**changes):
+        one, two = (run(copies, last, active_blocks=1.0, blocks=68.0 * n, **changes)["cycles"]
+                    for n in (1, 2))  # fmt: skip
+        return one, two - one
+
+    through_dram, work = 8 * 60 * 68 * 32 * 1.5 / 600, 400.0
+    first, second = later()
+    assert first == pytest.approx(through_dram + work, rel=1e-3)
+    assert second == pytest.approx(through_dram, rel=1e-9)
+    # Where work takes longer than DRAM, what is left of the copies is their time in L2.
+    first, second = later(dram_bandwidth=6e12)
+    assert second == pytest.approx(8 * 60 + work, rel=1e-3) == first
+
+
 @pytest.mark.parametrize("wavefronts", [0.0, 16.0, 32.0, 64.0])
 def test_cb7__resident_blocks_take_no_longer_than_one_after_the_other(wavefronts):
     stage = {"matrix": 64.0, "buffers": 8.0, "wavefronts": wavefronts, "barriers": 2.0,
