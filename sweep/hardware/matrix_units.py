@@ -86,6 +86,19 @@ def kernel_launch(device: DeviceFacts) -> float | None:
     return (device.number("microbenchmark.kernel_launch") or 2.5e-6) * 1e6
 
 
+BLOCK_START = 1.21
+"""Cycles from the start of a block to that of the next on the whole chip, on an H200.
+
+There blocks of up to 256 threads that do nothing start at this rate, however many fit (their times
+are in `tests/data/h200/empty_blocks.csv`).
+"""
+
+
+def block_start(device: DeviceFacts) -> float | None:
+    """Cycles from the start of a block to that of the next on the whole chip: those of an H200."""
+    return BLOCK_START
+
+
 COPY_CYCLES, TILE_FACTOR = 123.0, 1.61
 """What a copy takes longer than a load from L2, and a tile's rows over one load from DRAM.
 

@@ -4,9 +4,8 @@ No paper's model: it puts the ingredients of the five papers together, and one r
 theory between them. What each part is and comes from:
 
 - Components of throughput and the bottleneck (Zhang & Owens, HPCA 2011): a warp demands time of
-  the issue slots, of the arithmetic pipelines of each instruction type (theirs, and those of
-  Lemeire et al., PDP 2016), of the load-store pipeline with shared memory and L1, of L2 and of
-  DRAM.
+  the issue slots, of the pipelines of each instruction type (theirs, and those of Lemeire et al.,
+  PDP 2016), of the load-store pipeline with shared memory and L1, of L2 and of DRAM.
 - Issue and completion latency, instruction-level parallelism (Lemeire et al.; Luo & Suda 2011):
   what a warp waits for the results of its own instructions.
 - Warps that hide each other's waiting (Hong & Kim, ISCA 2009, MWP/CWP): here a closed queueing
@@ -36,16 +35,17 @@ CB-7  Asynchronous copies bring what a block needs next while it works on what h
       with copies the time is that of the busiest station, or of a warp's longer part.
 CB-8  DRAM is the whole chip's: after the first round of blocks SMs are out of step, and copies of
       others go on while a block has none under way.
+CB-9  Blocks start one after the other on the whole chip.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
 No number is fitted to the time of a kernel; CB-5 was added with the times of a convolution on an
 RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
 that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
-What power allows to matrix units (12a) is known from the fastest measured product of a device.
-(3b) and (14d) were written with times of matrix products on an H200 in view.
+(12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
+(14d) and (10a), a micro-benchmark's, were written with times of products on an H200 in view.
 The time never falls with more of any demand, latency, block or warp of a block.
-Instruction caches and order, banks of registers and TLBs are not in the model.
+Instruction caches and order, register banks and TLBs are not in the model.
 """
 
 from __future__ import annotations
@@ -276,10 +276,7 @@ def of_copies(blocks, buffers, copy, turn):
 
 
 def of_blocks(blocks, share, warps, own, one, turn, soon, busiest, l2, dram, buffers):
-    """Return (14): blocks, in step, are customers of one station; its bound (8c) solves (8).
-
-    And the same for blocks whose copies meet nobody in DRAM.
-    """
+    """Return (14), blocks as customers of one station (8c), and the same where DRAM is free."""
     work, others = warps * busiest, blocks - 1.0
     T = bound(own, others * work, others * work * work)
     copied = of_copies(blocks, buffers, warps * share * memory(l2, dram), turn)
@@ -294,7 +291,7 @@ def with_barriers(overlapped, serial, active_blocks):
 
 @_equation("9a", "T_later", "cycle", "time of a round after the first")
 def after_first(round_cycles, soonest, warps, memory):
-    """Rounds after the first: SMs are out of step, and others take what one leaves of DRAM (CB-8)."""
+    """SMs are out of step after the first round, and others take what one leaves of DRAM (CB-8)."""
     return min(round_cycles, max(soonest, warps * memory))
 
 
@@ -302,6 +299,19 @@ def after_first(round_cycles, soonest, warps, memory):
 def full_rounds(blocks, active_blocks, n_sm):
     """Rounds in which all SMs hold all blocks that they can (CB-4)."""
     return np.floor(blocks / (active_blocks * n_sm))
+
+
+@_equation("10b", "T_rounds", "cycle", "all rounds one after the other")
+def all_rounds(full_rounds, round_cycles, after_first, tail_cycles):
+    """The first round, the later full ones and the last."""
+    first = min(full_rounds, 1.0) * (round_cycles - after_first)
+    return full_rounds * after_first + first + tail_cycles
+
+
+@_equation("10a", "T_start", "cycle", "until the first round's blocks have started")
+def started(blocks, active_blocks, n_sm, block_start):
+    """Blocks start one after the other, on the whole chip (CB-9)."""
+    return min(blocks, active_blocks * n_sm) * block_start
 
 
 @_equation("11", "N_tail", "1", "blocks of an SM in the last round")
@@ -317,11 +327,9 @@ def share_of_last(blocks, full_rounds, active_blocks, n_sm, active_sm, tail_bloc
 
 
 @_equation("12", "T_exec", "cycle", "execution time")
-def exec_cycles(full_rounds, round_cycles, after_first, tail_cycles, kernel_launch, core_clock):
-    """All rounds one after the other, after the launch."""
-    first = min(full_rounds, 1.0)
-    rounds = first * round_cycles + (full_rounds - first) * after_first
-    return rounds + tail_cycles + kernel_launch * core_clock
+def exec_cycles(rounds_cycles, started, blocks, block_start, kernel_launch, core_clock):
+    """All rounds, or what it takes to start all blocks, after the launch."""
+    return max(started + rounds_cycles, blocks * block_start) + kernel_launch * core_clock
 
 
 @_equation("12a", "T_exec", "cycle", "execution time under the power limit")
@@ -362,8 +370,8 @@ def body(
     cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, matrix_time,
     asynchronous, buffers, issue_cycles, fp32_cycles, integer_cycles, special_cycles, fp64_cycles,
     unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency,
-    shared_latency, launch_cycles, kernel_launch, schedulers, parallelism, dram_bandwidth,
-    dram_latency, core_clock, corrected,
+    shared_latency, launch_cycles, block_start, kernel_launch, schedulers, parallelism,
+    dram_bandwidth, dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
@@ -378,8 +386,8 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies, turn that of the buffers, soon where DRAM is free, t at the rate
-    # that power allows; e buffers of copies.
+    # one is T_1, own without copies, turns that of the buffers, soon where DRAM is free, t at the
+    # rate that power allows; e buffers of copies.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
     all_t = soonest = soonest_tail = 0.0
@@ -442,14 +450,14 @@ def body(
             T, T_0 = of_blocks(active_blocks, 1.0, W, own, one, turns, all_soon, p, c, h, all_e)
             T_c, T_c0 = of_blocks(least, fewer, W, own, one, turns, all_soon, p, c, h, all_e)
         if len(instructions) > 1:
-            T, T_0 = (with_barriers(T, serial, active_blocks),
-                      with_barriers(T_0, soonest, active_blocks))  # fmt: skip
-            T_c, T_c0 = (with_barriers(T_c, serial_tail, least),
-                         with_barriers(T_c0, soonest_tail, least))  # fmt: skip
+            T, T_c = with_barriers(T, serial, active_blocks), with_barriers(T_c, serial_tail, least)
+            T_0 = with_barriers(T_0, soonest, active_blocks)
+            T_c0 = with_barriers(T_c0, soonest_tail, least)
         T_0 = after_first(T, T_0, N, memory(c, h))
         T_c = after_first(T_c, T_c0, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_c
-        T_c = T_c if left > 0.0 else 0.0
-        cycles = exec_cycles(rounds, T, T_0, T_c, kernel_launch, core_clock)
+        cycles = all_rounds(rounds, T, T_0, T_c if left > 0.0 else 0.0)
+        T_s = started(blocks, active_blocks, n_sm, block_start)
+        cycles = exec_cycles(cycles, T_s, blocks, block_start, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, all_t, core_clock)
         waits = is_latency_bound(N, D_max, all_turn)
     else:
@@ -538,6 +546,7 @@ MODEL = Model(
         parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
                   matrix_units.single_warp_slowness),
         parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
+        parameter("block_start_cycles", SYMBOLS["block_start"], 0, 1e5, matrix_units.block_start),
         parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
         parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
         *(parameter(f"{kind}_matrix_cycles",
@@ -565,6 +574,7 @@ MODEL = Model(
         "CB-6": "a scheduler's second issue slot takes independent instructions only",
         "CB-7": "asynchronous copies overlap with the work of the same warp",
         "CB-8": "SMs are out of step after the first round, and share all of DRAM",
+        "CB-9": "blocks start one after the other",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

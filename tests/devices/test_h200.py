@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sweep
+from sweep.hardware.matrix_units import BLOCK_START
 from sweep.importers.files import read_source
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements
@@ -85,6 +86,13 @@ def of_matmul(device: str) -> str:
     assert (row["ranking"], row["problems"], row["configurations"]) == ("combined", 84, 24_612)
     shown = f"{row['error_median']:.1%}, {row['spearman']:.2f}, {row['loss_1_mean']:.1%}"
     return f"{shown}, {row['loss_3_mean']:.1%}".replace("%", " %")
+
+
+def test_block_start__is_the_rate_of_blocks_that_do_nothing():
+    threads, _, per_sm, us = np.loadtxt(DATA / "empty_blocks.csv", delimiter=",", skiprows=1).T
+    many, some = (us[(threads <= 256) & (per_sm == n)] for n in (512, 64))
+    cycles = (many - some) * 1980 / (132 * (512 - 64))
+    assert BLOCK_START == pytest.approx(np.median(cycles), rel=0.01)
 
 
 @pytest.mark.slow

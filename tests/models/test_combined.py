@@ -15,8 +15,8 @@ SM = {
     "issue_cycles": 0.25, "fp32_cycles": 0.5, "integer_cycles": 0.5, "special_cycles": 2.0,
     "fp64_cycles": 16.0, "unified": 0.0, "one_pipe": 0.0, "load_store_cycles": 2.0,
     "shared_cycles": 2.0, "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0,
-    "shared_latency": 24.0, "launch_cycles": 0.0, "kernel_launch": 0.0, "schedulers": 4.0,
-    "dram_bandwidth": 600e9, "dram_latency": 480.0,
+    "shared_latency": 24.0, "launch_cycles": 0.0, "block_start": 0.0, "kernel_launch": 0.0,
+    "schedulers": 4.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
     "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0,
 }  # fmt: skip
 STAGE = {
@@ -122,6 +122,19 @@ def test_cb8__sms_out_of_step_share_all_of_dram():
     # Where work takes longer than DRAM, what is left of the copies is their time in L2.
     first, second = later(dram_bandwidth=6e12)
     assert second == pytest.approx(8 * 60 + work, rel=1e-3) == first
+
+
+def test_cb9__blocks_start_one_after_the_other():
+    at_once = run(active_blocks=4.0, blocks=6800.0)["cycles"]
+    # Blocks of the first round: four on each of 68 SMs.
+    started = run(active_blocks=4.0, blocks=6800.0, block_start=1.21)["cycles"]
+    assert started == pytest.approx(at_once + 1.21 * 4 * 68, rel=1e-12)
+    assert run(active_blocks=4.0, blocks=68.0, block_start=1.21)["cycles"] == pytest.approx(
+        run(active_blocks=4.0, blocks=68.0)["cycles"] + 1.21 * 68, rel=1e-12
+    )
+    # Blocks that do next to nothing take the time of their start.
+    short = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}
+    assert run(short, blocks=1e6, warps_per_block=1.0, block_start=1.21)["cycles"] == 1.21e6
 
 
 @pytest.mark.parametrize("wavefronts", [0.0, 16.0, 32.0, 64.0])
