@@ -76,8 +76,8 @@ def test_front__killers_and_blocks_change_nothing(objectives):
 def test_front__of_many_points(objectives):
     generator = np.random.default_rng(objectives)
     # Integers on a plane: a large front with many repeated points.
-    shares = generator.integers(0, 60, (objectives, 6000)).astype(float)
-    shares[-1] = 90 - shares[:-1].sum(axis=0) + generator.integers(0, 3, 6000)
+    shares = generator.integers(0, 60, (objectives, 3000)).astype(float)
+    shares[-1] = 90 - shares[:-1].sum(axis=0) + generator.integers(0, 3, 3000)
     rows = [tuple(point) for point in shares.T.tolist()]
     unique = sorted(set(rows))
     best = {p for p in unique if not any(dominates(q, p) for q in unique)}

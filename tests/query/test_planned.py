@@ -41,7 +41,7 @@ NUMBERS = st.sampled_from(["execution_time", "energy", "cycles_per_instruction"]
 SENSES = [["min", "min"], ["max", "min"], ["min", "max", "min"], ["max", "max", "max"]]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.sampled_from(["clocks", "rows"]), SELECTIONS, GROUPS, NUMBERS, st.sampled_from(SENSES),
     st.integers(1, 40),
@@ -109,7 +109,8 @@ def test_fronts_grow_as_needed(spaces, monkeypatch):
 def test_pieces_and_their_tables_do_not_matter(spaces, monkeypatch, sizes):
     for name, value in sizes.items():
         monkeypatch.setattr(limits, name, value)
-    for space, results, _ in spaces.values():
+    pieces = ("rows",) if sizes.get("PIECE") == 1 else spaces  # many passes
+    for space, results, _ in map(spaces.get, pieces):
         planned = Planned(resolve(space.plan))
         assert_same(query.top, planned, results, 9)
         assert_same(query.pareto, planned, results)

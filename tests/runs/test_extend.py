@@ -52,7 +52,7 @@ GROWTHS = {
     "clocks around": ({}, {"axes": axes(memory_clock_ratio=[0.9, 0.95, 1.0, 1.05])}, 11),
     "block sizes": ({}, {"axes": SIZES}, 20),
     "a size swept": ({}, {"axes": axes(n=[1000, 2000])}, 6),
-    "everything, small chunks": ({}, EVERYTHING, 2),
+    "everything, small chunks": ({}, EVERYTHING, 5),
     "everything": ({}, EVERYTHING, 13),
     "everything, one chunk": ({}, EVERYTHING, None),
     "a model": (

@@ -26,7 +26,7 @@ from sweep.store import inspect
 
 pytestmark = pytest.mark.slow
 
-KILLS = 50
+KILLS = 25
 RUN = ("run", "long.toml", "--no-report")
 INTERRUPTED = "\nsweep: interrupted; the same command continues 'long.zarr'\n"
 
@@ -56,7 +56,7 @@ def check(store: Path, reference: dict[str, str]) -> None:
     assert digest(store) == reference
 
 
-# ---------------------------------------------------------------------------- fifty kills
+# ---------------------------------------------------------------------------- many kills
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +114,8 @@ VICTIMS = {"alone": ["run"], "cluster": [*["run"] * 4, *["worker"] * 4, "schedul
 
 
 @pytest.mark.parametrize("place", VICTIMS)
-def test_killed_fifty_times(forked, reference, tmp_path, place):
-    chance = random.Random(50)
+def test_killed_again_and_again(forked, reference, tmp_path, place):
+    chance = random.Random(25)
     cluster = Cluster(forked) if place == "cluster" else None
     most, endings = (80, (0, 2, -signal.SIGKILL)) if cluster else (60, (0, -signal.SIGKILL))
     store, number, kills, process = tmp_path / "0.zarr", 0, 0, None
