@@ -82,7 +82,8 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
     """Return key, value and origin of each parameter of a model.
 
     An origin begins with ``measured`` (the number, at most in another unit or at another clock),
-    ``derived from`` with the keys of the file, ``assumed``, or the kind of the file's own source.
+    ``derived from`` with the keys of the file, among them numbers that stand in for one that was
+    not measured, ``assumed``, or the kind of the file's own source.
 
     Parameters
     ----------
@@ -96,11 +97,13 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
     for parameter in (p for p in get_model(model).parameters if p.key in values):
         source, value = complete.sources[f"model.{model}.{parameter.key}"], values[parameter.key]
         read: tuple[str, ...] = ()
+        is_own = False
         if parameter.rule is not None and parameter.key not in device.model_parameters.get(
             model, {}
         ):
-            read = read_by(parameter.rule, facts)
-        measured = [known[p] for p in read if p not in _SCALES and _is_measured(device, known[p])]
+            read, is_own = read_by(parameter.rule, facts)
+        measured = [known[path] for path in read if is_own and path not in _SCALES
+                    and _is_measured(device, known[path])]  # fmt: skip
         if (
             source.kind == "derived"
             and measured
