@@ -210,7 +210,10 @@ class Trace:
         symbol = symbol or self._declared(name) or self._returned.get(name) or Symbol(name, "", "")
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=units_text(operand.units))
-        result = self._unambiguous(name, named(symbol, operand.value))
+        result = named(symbol, operand.value)
+        if not symbol.units:
+            result = replace(result, units=operand.units)
+        result = self._unambiguous(name, result)
         kind = "condition" if operand.is_truth else "intermediate"
         if operand.text.isidentifier() and operand.text.isupper():
             kind = "code"
