@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from sweep.errors import SweepError
+from sweep.errors import SweepError, counted
 from sweep.microbenchmarks.case import CLOCKS, WITHOUT, Case, Facts, Sample, Samples, checked
 from sweep.microbenchmarks.procedures import all_cases
 
@@ -102,7 +102,7 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
                 found += [replace(_sample(gpu, case, pair), is_extra=True) for case in over]
         tell_refused()
     if late:
-        tell(f"{len(late)} cases were not begun in {minutes:g} minutes: {late[0]}, ...")
+        tell(f"not begun in {minutes:g} minutes: {counted(len(late), 'case')}, {late[0]}, ...")
     if not found:
         raise SweepError("nothing was measured: no time")
     return Samples(gpu.facts, tuple(found))
