@@ -104,8 +104,8 @@ def constant(value: Any, text: str = "") -> Operand:
 
 def named(symbol: Symbol, value: Any, **known: Any) -> Operand:
     """Return a quantity with a symbol, and what else is known of it."""
-    written, units = ast.Name(symbol_text(symbol)), units_of(symbol.units)
-    return Operand(value, written, _number(value), symbol, units=units, **known)
+    known = {"units": units_of(symbol.units)} | known
+    return Operand(value, ast.Name(symbol_text(symbol)), _number(value), symbol, **known)
 
 
 def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:

@@ -17,14 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sweep.compiler.program import Assignment, Program
-from sweep.explanation.formulas import (
-    Operand,
-    combined,
-    constant,
-    named,
-    symbol_text,
-    units_text,
-)
+from sweep.explanation.formulas import Operand, combined, constant, named, symbol_text, units_text
 from sweep.explanation.sections import Comparison, Line
 from sweep.models.base import EquationInfo, Symbol
 
@@ -210,10 +203,8 @@ class Trace:
         symbol = symbol or self._declared(name) or self._returned.get(name) or Symbol(name, "", "")
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=units_text(operand.units))
-        result = named(symbol, operand.value)
-        if not symbol.units:
-            result = replace(result, units=operand.units)
-        result = self._unambiguous(name, result)
+        known = {} if symbol.units else {"units": operand.units}
+        result = self._unambiguous(name, named(symbol, operand.value, **known))
         kind = "condition" if operand.is_truth else "intermediate"
         if operand.text.isidentifier() and operand.text.isupper():
             kind = "code"

@@ -105,8 +105,7 @@ class NvidiaGpu:
             self._nvml.nvmlInit()
             count = self._nvml.nvmlDeviceGetCount()
             if not 0 <= index < count:
-                reason = f"GPUs are numbered from 0, and this machine has {count}"
-                raise SweepError(f"--gpu {index}: {reason}")
+                raise SweepError(f"--gpu {index}: GPUs count from 0; this machine has {count}")
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             bus = self._nvml.nvmlDeviceGetPciInfo(handle).busId
             driver = str(self._nvml.nvmlSystemGetDriverVersion())

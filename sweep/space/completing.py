@@ -93,24 +93,16 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
         The model.
     """
     complete, known, facts = with_derived(device, model_names()), _key_paths(), _facts_of(device)
-    values, rows = complete.model_parameters.get(model, {}), []
+    own, values = (one.model_parameters.get(model, {}) for one in (device, complete))
+    rows = []
     for parameter in (p for p in get_model(model).parameters if p.key in values):
         source, value = complete.sources[f"model.{model}.{parameter.key}"], values[parameter.key]
-        read: tuple[str, ...] = ()
-        is_own = False
-        if parameter.rule is not None and parameter.key not in device.model_parameters.get(
-            model, {}
-        ):
-            read, is_own = read_by(parameter.rule, facts)
+        rule = None if parameter.key in own else parameter.rule
+        read, is_own = read_by(rule, facts) if rule is not None else ((), False)
         measured = [known[path] for path in read if is_own and path not in _SCALES
                     and _is_measured(device, known[path])]  # fmt: skip
-        if (
-            source.kind == "derived"
-            and measured
-            and _SCALES.issuperset(
-                {*read} - {path for path in read if path.startswith("microbenchmark.")}
-            )
-        ):
+        others = {path for path in read if not path.startswith("microbenchmark.")}
+        if source.kind == "derived" and measured and others <= _SCALES:
             numbers = ", ".join(_with_deviation(device, path) for path in measured)
             origin = f"measured: {numbers}: {source.reference}"
         elif source.kind == "derived" and read:

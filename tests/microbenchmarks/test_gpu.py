@@ -181,7 +181,7 @@ def test_refused__is_left_out_with_its_reason(word, what):
     ("answers", "nvml", "reason"),
     [
         ({"cuInit": (Result.CUDA_ERROR_NO_DEVICE,)}, Nvml(), "no GPU of NVIDIA here: CUDA says"),
-        ({}, Nvml(count=0), "--gpu 0: GPUs are numbered from 0, and this machine has 0"),
+        ({}, Nvml(count=0), "--gpu 0: GPUs count from 0; this machine has 0"),
         *(({}, Nvml(word), "does not tell which GPU it is: Insufficient Permissions")
           for word in ("Init", "Handle", "PciInfo", "DriverVersion")),
         ({"cuMemAlloc": (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)}, Nvml(),
