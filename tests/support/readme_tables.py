@@ -136,7 +136,7 @@ def choice() -> str:
         convolution, xgemm, clocks = model.accuracy
         rows.append(row(f"[`{name}`](docs/models/{name}.md)", model.purpose,
                         f"{convolution:g} / {xgemm:g} %", f"{clocks:.1f} %"))  # fmt: skip
-    head = ("model", "use it for", "best of its first ten, slower than the optimum",
+    head = ("model", "use it for", "what the best of its first ten loses to the optimum",
             "error at other clocks")  # fmt: skip
     return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
 
