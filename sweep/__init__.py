@@ -12,13 +12,8 @@ Names are imported when they are first used, so that reading results never start
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from typing import Any
-
-try:
-    __version__ = version("kernel-sweep")
-except PackageNotFoundError:  # a bare checkout on the path, not installed
-    __version__ = "0+unknown"
 
 _MODULES = {
     "sweep.errors": (
@@ -67,7 +62,19 @@ _RENAMED = {"open": "open_plan"}
 __all__ = ["__version__", *_PUBLIC]
 
 
+@cache
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kernel-sweep")
+    except PackageNotFoundError:  # a bare checkout on the path, not installed
+        return "0+unknown"
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _PUBLIC:
         if name in _WITH_ACCESSOR:
             importlib.import_module("sweep.accessor")

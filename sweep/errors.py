@@ -37,6 +37,11 @@ def printable(text: str, keep: str = "") -> str:
     )
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun in the right form: ``1 chunk``, ``2 chunks``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 class SweepError(ValueError):
     """Base of all errors that a user can cause and correct: one printable line."""
 

@@ -12,7 +12,7 @@ from sweep import plot as plots
 from sweep import query
 from sweep.cli.parser import call_with
 from sweep.cli.questions import open_data, say, selection_of, show
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.importers.files import check_free
 from sweep.query.grid import grids_of
 from sweep.query.texts import terminal_width, wrapped
@@ -118,5 +118,6 @@ def reproduce(arguments: argparse.Namespace) -> int:
     page = call_with(found.write, arguments, arguments.output or arguments.paper)
     for text in found.summary().splitlines():
         say("\n".join(wrapped(text, terminal_width(), indent=4)))
-    print(f"wrote {page} with {len(found.tables)} tables and {len(found.figures)} figures")
+    tables, figures = counted(len(found.tables), "table"), counted(len(found.figures), "figure")
+    print(f"wrote {page} with {tables} and {figures}")
     return 0

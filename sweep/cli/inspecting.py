@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from sweep.errors import SweepError, nearest
+from sweep.errors import SweepError, counted, nearest
 from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
 from sweep.query.table import aligned
@@ -231,7 +231,8 @@ def lint(arguments: argparse.Namespace) -> int:
     for message, _ in messages:
         print(message)
     errors, warnings = (sum(s == kind for _, s in messages) for kind in ("error", "warning"))
-    print(f"{len(arguments.files)} given: {errors} errors, {warnings} warnings")
+    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    print(f"{len(arguments.files)} given: {found}")
     return 2 if errors else 0
 
 
@@ -252,7 +253,6 @@ def _declared() -> dict[str, tuple]:
 
 def verify(arguments: argparse.Namespace) -> int:
     """Check a store's files; return 1 if some are damaged and were not repaired."""
-    from sweep.runs.run_size import counted
     from sweep.runs.running import repair
     from sweep.runs.running import verify as look
 
@@ -270,6 +270,6 @@ def verify(arguments: argparse.Namespace) -> int:
         raise SweepError(f"{arguments.store}/{left[0].key}: {left[0].problem}, after the repair")
     print(
         f"{arguments.store}: mended {counted(len(damages), 'file')}, "
-        f"{computed:,} configurations computed again"
+        f"{counted(computed, 'configuration')} computed again"
     )
     return 0

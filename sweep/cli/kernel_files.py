@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.cli.parser import call_with
-from sweep.errors import SweepError, nearest
+from sweep.errors import SweepError, counted, nearest
 
 if TYPE_CHECKING:
     from sweep.cuda.configurations import Variant
@@ -66,7 +66,7 @@ def _ptx_of_many(arguments: argparse.Namespace, paths: Sequence[Path]) -> int:
     if arguments.stages not in (None, "loops", "none"):
         raise SweepError(f"--stages {arguments.stages}: for many files, loops or none")
     variants = read_variants(paths, Path(arguments.index) if arguments.index else None)
-    source = paths[0].name if paths[0].is_dir() else f"{len(paths)} files"
+    source = paths[0].name if paths[0].is_dir() else counted(len(paths), "file")
     return _deliver_many(arguments, variants, source)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
 from sweep.cli.questions import measured_times, open_data, over_problems, selection_of, show
-from sweep.errors import SweepError
+from sweep.errors import SweepError, counted
 from sweep.store.buckets import is_store
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def export(arguments: argparse.Namespace) -> int:
     done = call_with(write, arguments, data, arguments.form, arguments.output, select=select)
     for note in done.notes:
         print(f"note: {note}")
-    print(f"wrote {done.path}: {done.rows:,} configurations")
+    print(f"wrote {done.path}: {counted(done.rows, 'configuration')}")
     return 0
 
 

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
 from sweep.query.texts import PIPE_WIDTH, encodable, terminal_width, wrapped
@@ -292,7 +292,7 @@ def explain(arguments: argparse.Namespace) -> int:
     if len(answer) >= arguments.row:
         configuration = answer[arguments.row - 1].configuration
     elif len(answer):
-        raise QueryError(f"--row {arguments.row}: the selection has {len(answer)} rows")
+        raise QueryError(f"--row {arguments.row}: the selection has {counted(len(answer), 'row')}")
     else:  # none has a time: an explanation of any says why
         configuration = _first_of(space, configuration)
     if arguments.variant:

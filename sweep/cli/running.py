@@ -12,16 +12,10 @@ from typing import Any
 
 from sweep.cli.parser import call_with
 from sweep.cli.questions import COMPUTING, ProgressBar, place, planned
-from sweep.errors import SweepError
+from sweep.errors import SweepError, counted
 from sweep.runs import extending, running
 from sweep.runs.record import recorded_space, space_of
-from sweep.runs.run_size import (
-    check_fits,
-    check_valid,
-    counted,
-    forecast,
-    human_bytes,
-)
+from sweep.runs.run_size import check_fits, check_valid, forecast, human_bytes
 from sweep.runs.workers import Workers
 from sweep.space import Space
 from sweep.store.buckets import files_of, is_url, place_of
@@ -53,7 +47,7 @@ def extend(arguments: argparse.Namespace) -> int:
         finished = call_with(extending.extend, arguments, path, space, progress=progress)
     if finished.seconds and not finished.computed:
         models = counted(len(space.plan.models), "model")
-        kept = f"its {finished.resumed:,} configurations"
+        kept = f"its {counted(finished.resumed, 'configuration')}"
         print(f"{finished.path}: now {models} for {kept}, in {_taken(arguments.started)}")
     else:
         print(_outcome(finished, arguments.started))
@@ -107,11 +101,11 @@ def _outcome(finished: running.Finished, started: float) -> str:
             "the plan keeps no store: each question evaluates it and keeps nothing but the answer"
         )
     if not finished.computed:
-        return f"{finished.path}: finished before, {finished.resumed:,} configurations"
+        return f"{finished.path}: finished before, {counted(finished.resumed, 'configuration')}"
     size = files_of(finished.path).total_bytes()
     resumed = f", {finished.resumed:,} kept from an earlier run" if finished.resumed else ""
     return (
-        f"{finished.path}: {finished.computed:,} configurations x {models} in "
+        f"{finished.path}: {counted(finished.computed, 'configuration')} x {models} in "
         f"{_taken(started)}{resumed}; {human_bytes(size)} on disk"
     )
 
@@ -151,7 +145,7 @@ def _cost_table(cost: dict[str, Any], on_workers: bool) -> str:
     who = f"{counted(cost['processes'], 'worker')} of {threads}" if on_workers else threads
     what = "sweep run, without its report," if stores else "sweep best, which stores nothing,"
     models = counted(cost["evaluations"] // max(cost["configurations"], 1), "model")
-    size = f"{cost['configurations']:,} configurations x {models}"
+    size = f"{counted(cost['configurations'], 'configuration')} x {models}"
     lines = [f"plan {cost['plan']}: {size}; {what} on {who}", ""]
     if stores:
         results, stored = (human_bytes(cost[f"{name}_bytes"]) for name in ("result", "stored"))

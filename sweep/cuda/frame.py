@@ -10,7 +10,7 @@ from sweep.cuda.columns import Columns
 from sweep.cuda.configurations import FROM_OUTSIDE, Variant
 from sweep.cuda.matching import Given
 from sweep.cuda.parts import parts_of
-from sweep.errors import SweepError
+from sweep.errors import SweepError, counted
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount
 from sweep.importers.ptx.formulas import Formulas
@@ -44,7 +44,7 @@ class Frame:
         self.sizes: dict[str, Value] = dict(given.sizes)
         first = analyses[0].function
         self.targets = list(dict.fromkeys(a.function.module.target for a in analyses))
-        words = f"{len(variants)} configurations for {', '.join(self.targets)}"
+        words = f"{counted(len(variants), 'configuration')} for {', '.join(self.targets)}"
         self.file = KernelFile(
             first.plain_name, f"Kernel {first.plain_name}, read from PTX of {words}",
             f"derived: counted in the PTX of {source}, entry {first.name}",

@@ -16,6 +16,7 @@ from sweep.cuda.configurations import FROM_OUTSIDE, Variant
 from sweep.cuda.frame import Frame
 from sweep.cuda.matching import Given, number_of
 from sweep.cuda.parts import accesses_of, multiply_adds_of, weight_of
+from sweep.errors import counted
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.footprint import footprint_of, hits
 from sweep.importers.ptx.kernel_file import NO_WAIT, loads_of, stored_bytes
@@ -111,7 +112,7 @@ class _Writer(Frame):
             {
                 "compiler": self.compiler or f"a compiler of PTX ISA {modules[0].version}",
                 "source": self.source,
-                "variants": f"{len(self.variants):,} configurations"
+                "variants": counted(len(self.variants), "configuration")
                 + (f", {failed:,} of them do not compile" if failed else ""),
             },
         )
@@ -274,8 +275,8 @@ class _Writer(Frame):
 
     def _remarks(self) -> list[str]:
         failed = [variant for variant in self.variants if variant.reason]
-        names = ", ".join(self.variants[0].configuration)
-        lines = [f"{len(self.good)} configurations of {names} for {', '.join(self.targets)}"]
+        names = f"{', '.join(self.variants[0].configuration)} for {', '.join(self.targets)}"
+        lines = [f"{counted(len(self.good), 'configuration')} of {names}"]
         if failed:
             some = f"{failed[0].name}: {failed[0].reason}"
             lines.append(f"{len(failed)} do not compile, such as {some}")
@@ -294,6 +295,6 @@ class _Writer(Frame):
         trips = [f"loops repeat {text} times: {name}" for name, text in self.derived.items()
                  if re.fullmatch(r"trips(_\d+)?", name)]  # fmt: skip
         lines += trips
-        shown = [f"{note} ({n} files)" for note, n in notes.most_common(MOST_NOTES)]
+        shown = [f"{note} ({counted(n, 'file')})" for note, n in notes.most_common(MOST_NOTES)]
         self.file.comments += ["", *(f"{line}." for line in (*lines, *shown))]
         return lines + shown[:3]

@@ -21,18 +21,9 @@ from sweep.evaluation.first_cache import (
     rules_of,
 )
 from sweep.expressions import Expression
-from sweep.hardware.affine_accesses import (
-    Affine,
-    access_transactions,
-    affine_transactions,
-)
+from sweep.hardware.affine_accesses import Affine, access_transactions, affine_transactions
 from sweep.hardware.memory_rules import bank_conflict_degree
-from sweep.hardware.paths import (
-    link_bandwidth,
-    link_latency,
-    link_request_bytes,
-    texture_passes,
-)
+from sweep.hardware.paths import link_bandwidth, link_latency, link_request_bytes, texture_passes
 from sweep.hardware.warp_simulation import Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs import Access, Device, Kernel

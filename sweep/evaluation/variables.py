@@ -300,12 +300,7 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         Labelled(name, dims, np.array(texts, dtype=object), _attributes(long_name))
         for name, dims, texts, long_name in (
             ("assumed", ("model", "device"), time, "assumed, fitted values that the time rests on"),
-            (
-                "power_assumed",
-                ("device",),
-                power,
-                "assumed, fitted values that power rests on",
-            ),
+            ("power_assumed", ("device",), power, "assumed, fitted values that power rests on"),
         )
     )
 

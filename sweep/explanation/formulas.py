@@ -24,6 +24,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 Units = Counter[str]
 """Units with their exponents; empty for a pure number."""
+UNKNOWN: Units = Counter({"?": 1})
+"""Those of a sum of different units, and of what is made of it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Operand:
     """A value, and how it is written as a formula and with numbers inserted (syntax trees).
 
     ``symbol`` is set for a named quantity, ``variable`` is where it was last read from, ``step``
-    the line that gave it; ``units`` are None where they are unknown (a number in the source).
+    the line that gave it; ``units`` are None of a number in the source.
     """
 
     value: Any
@@ -73,15 +75,16 @@ def units_of(text: str) -> Units | None:
     if not text:
         return None
     above, *below = text.replace("Hz", "cycle/s").split("/")  # so that a time's cycles come out
-    powers = Counter(word for word in above.split() if word != "1")
-    for part in below:
-        powers.subtract(part.split())
+    powers: Units = Counter()
+    for sign, part in ((1, above), *((-1, part) for part in below)):
+        for unit, _, power in (word.partition("^") for word in part.split() if word != "1"):
+            powers[unit] += sign * int(power or 1)
     return powers
 
 
 def units_text(units: Units | None) -> str:
     """Return units as text: ``"1"`` for a pure number, ``""`` for unknown units."""
-    if units is None:
+    if units is None or units == UNKNOWN:
         return ""
     words = [f"{u}^{p}" if p > 1 else u for u, p in sorted(units.items()) if p > 0]
     below = [f"/{u}^{-p}" if p < -1 else f"/{u}" for u, p in sorted(units.items()) if p < 0]
@@ -101,8 +104,8 @@ def constant(value: Any, text: str = "") -> Operand:
 
 def named(symbol: Symbol, value: Any, **known: Any) -> Operand:
     """Return a quantity with a symbol, and what else is known of it."""
-    written, units = ast.Name(symbol_text(symbol)), units_of(symbol.units)
-    return Operand(value, written, _number(value), symbol, units=units, **known)
+    known = {"units": units_of(symbol.units)} | known
+    return Operand(value, ast.Name(symbol_text(symbol)), _number(value), symbol, **known)
 
 
 def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
@@ -123,13 +126,19 @@ def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
                                       float(right.value), value),)  # fmt: skip
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             value = FUNCTIONS[name](*values)
-            units = _common_units(operands) if name != "sqrt" else None
+            units = _common_units(operands)
+            if name == "sqrt" and units:
+                is_square = not any(power % 2 for power in units.values())
+                units = Counter({u: p // 2 for u, p in units.items()}) if is_square else UNKNOWN
         case ast.BinOp(op=ast.Mult() | ast.Div() as op):
             value = OPERATORS[type(op)][0](*values)
-            if operands[0].units is not None or operands[1].units is not None:
-                units = Counter(operands[0].units)
+            known = [operand.units for operand in operands]
+            if UNKNOWN in known:
+                units = UNKNOWN
+            elif not any(o.units is None and not o.value for o in operands) and known != [None] * 2:
+                units = Counter(known[0])  # a zero in the source has any unit
                 join = units.update if isinstance(op, ast.Mult) else units.subtract
-                join(operands[1].units or {})
+                join(known[1] or {})
         case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op):
             value = OPERATORS[type(op)][0](*values)
             units = _common_units(operands)
@@ -143,7 +152,9 @@ def combined(node: ast.expr, operands: Sequence[Operand]) -> Operand:
 def _common_units(operands: Sequence[Operand]) -> Units | None:
     """Return the units of all operands if they agree, numbers in the source aside."""
     known = [operand.units for operand in operands if operand.units is not None]
-    return known[0] if known and all(units == known[0] for units in known) else None
+    if not known:
+        return None
+    return known[0] if all(units == known[0] for units in known) else UNKNOWN
 
 
 def _number(value: Any) -> ast.expr:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.errors import counted
 from sweep.explanation.case import Case, scalar
 from sweep.explanation.sections import Line, Section, literal
 from sweep.expressions import Expression
@@ -197,7 +198,7 @@ def _device_line(spec: Device, path: str, meaning: str = "") -> Line:
     if isinstance(value, tuple):
         rows = (row if isinstance(row, tuple) else (row,) for row in value)
         table = "; ".join(" ".join(map(literal, row)) for row in rows)
-        text, value = f"{meaning}: {table}".removeprefix(": "), f"{len(value)} rows"
+        text, value = f"{meaning}: {table}".removeprefix(": "), counted(len(value), "row")
     return Line(path, value, units, meaning, text, source=str(spec.sources.get(path, "")))
 
 

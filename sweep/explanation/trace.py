@@ -17,14 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sweep.compiler.program import Assignment, Program
-from sweep.explanation.formulas import (
-    Operand,
-    combined,
-    constant,
-    named,
-    symbol_text,
-    units_text,
-)
+from sweep.explanation.formulas import Operand, combined, constant, named, symbol_text, units_text
 from sweep.explanation.sections import Comparison, Line
 from sweep.models.base import EquationInfo, Symbol
 
@@ -210,7 +203,8 @@ class Trace:
         symbol = symbol or self._declared(name) or self._returned.get(name) or Symbol(name, "", "")
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=units_text(operand.units))
-        result = self._unambiguous(name, named(symbol, operand.value))
+        known = {} if symbol.units else {"units": operand.units}
+        result = self._unambiguous(name, named(symbol, operand.value, **known))
         kind = "condition" if operand.is_truth else "intermediate"
         if operand.text.isidentifier() and operand.text.isupper():
             kind = "code"

@@ -325,9 +325,10 @@ def lookup_latency(device: DeviceFacts) -> float | None:
 
     The ratio is that of V100, GTX 280 and most others between: 19 to 38 cycles against 4 to 24.
     """
-    found = shared_latency(device)
+    if found := shared_latency(device):
+        return found
     arithmetic = instruction_latency(device)
-    return found or (None if arithmetic is None else 5.0 * arithmetic)
+    return None if arithmetic is None else 5.0 * arithmetic
 
 
 def launch_cycles(device: DeviceFacts) -> float | None:

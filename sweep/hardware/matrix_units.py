@@ -119,7 +119,7 @@ def copy_latency(device: DeviceFacts) -> float | None:
 
 def tile_dram_factor(device: DeviceFacts) -> float:
     """Tile's rows from DRAM over one load by micro-benchmark, else an H200's ratio; AMD's: 1."""
-    found, load = device.number("microbenchmark.copy_dram_latency"), dram_latency(device)
-    if found and load:
+    found = device.number("microbenchmark.copy_dram_latency")
+    if found and (load := dram_latency(device)):
         return max(1.0, found / load)
     return 1.0 if device.vendor == "AMD" else TILE_FACTOR

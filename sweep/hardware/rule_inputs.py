@@ -7,19 +7,26 @@ from collections.abc import Mapping
 from sweep.hardware.derived import DeviceFacts, Rule, Value
 
 
-def read_by(rule: Rule, device: DeviceFacts) -> tuple[str, ...]:
-    """Return the paths of a device's file that a rule's value rests on, in the order of reading."""
+def read_by(rule: Rule, device: DeviceFacts) -> tuple[tuple[str, ...], bool]:
+    """Return the paths of a device's file that a rule's value rests on, in the order of reading.
+
+    And whether the file has the micro-benchmark that the rule asks for first: without it, what it
+    reads then stands in for it.
+    """
     seen: dict[str, None] = {}
+    measured: list[bool] = []
 
     class Watched(DeviceFacts):
         def number(self, *paths: str) -> float | None:
             found = [path for path in paths if path in self.values][:1]
             seen.update(dict.fromkeys(found))
+            if any(path.startswith("microbenchmark.") for path in paths[:1]):
+                measured.append(bool(found))
             return super().number(*found) if found else None
 
     rule(Watched(device.values, device.compute_capability, device.vendor, device.stated,
                  device.measured))  # fmt: skip
-    return tuple(seen)
+    return tuple(seen), measured[:1] == [True]
 
 
 def lacked_by(rule: Rule, device: DeviceFacts) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, SpecError
+from sweep.errors import QueryError, SpecError, counted
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import Pair
 from sweep.measurements.clock_ranges import clock_range, possible, widened
@@ -121,12 +121,10 @@ def _answer(
     speed = table.core * (1.0 + table.memory)
     for name, order in (("(highest clocks)", -speed), ("(lowest clocks)", speed)):
         rows.append({"power": name} | _losses(order, table))
-    kernels, pairs = (
-        len(np.unique(table.kernel)),
-        len({*zip(table.core, table.memory, strict=True)}),
-    )
+    kernels = counted(len(np.unique(table.kernel)), "kernel")
+    pairs = counted(len({*zip(table.core, table.memory, strict=True)}), "pair")
     what = "not seen by the fit" if seen is not None else "each by a fit to the others"
-    title = f"{table.name}: {kernels} kernels at {pairs} pairs of clocks, {what}"
+    title = f"{table.name}: {kernels} at {pairs} of clocks, {what}"
     columns = ("power_median", "power_mean", "energy_median", "energy_mean")
     full = [dict.fromkeys(("power", *columns)) | row for row in rows]
     return Answer.of(title, full, ("power",), legend=LEGEND)

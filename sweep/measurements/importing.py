@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweep import __version__
-from sweep.errors import TuningError, nearest
+from sweep.errors import TuningError, counted, nearest
 from sweep.importers.files import Source, check_free, read_source, write_all
 from sweep.importers.tuners.formats import read_measurements, recognise
 from sweep.importers.tuners.measured_space import measured_space
@@ -159,8 +159,8 @@ def _files(
     path = folder / f"{key}.toml"
     plan = plan_text(space, kernel=f"./{path.name}", devices=devices, models=model_names())
     lines = [
-        f"{source.path.name}: {len(space.parameters)} parameters, {space.cartesian:,} points,"
-        f" {len(space.conditions)} conditions",
+        f"{source.path.name}: {counted(len(space.parameters), 'parameter')},"
+        f" {space.cartesian:,} points, {counted(len(space.conditions), 'condition')}",
         *(f"  note: {note}" for note in notes),
         *(() if space.conditions else ("  note: no conditions, the plan has all points",)),
         f"  next: replace in {path} what is marked 'assumed' (registers, instructions, accesses)",
@@ -287,17 +287,17 @@ def _description(
     """Yield a description of what was read."""
     for source, part in zip(sources, parts, strict=True):
         failed = len(part) - int(np.count_nonzero(part.valid))
-        yield f"{source.path.name}: {len(part):,} rows, {failed:,} without a time"
+        yield f"{source.path.name}: {counted(len(part), 'row')}, {failed:,} without a time"
         yield from (f"  note: {note}" for note in part.notes)
     rows = sum(len(part) for part in parts)
     measured = dataset["status"].values != dataset["status"].attrs["flag_values"][-1]
     kept = int(np.count_nonzero(measured))
     if kept < rows:
-        yield f"  {rows - kept:,} rows repeat a configuration: each has the mean of its times"
+        yield f"  rows that repeat a configuration, which has their mean: {rows - kept:,}"
     if "within_conditions" in dataset:
         outside = int(np.count_nonzero(measured & (dataset["within_conditions"].values == 0)))
         if outside:
-            yield f"  {outside:,} of {kept:,} rows violate the search space's conditions; kept"
+            yield f"  rows outside the search space's conditions, kept: {outside:,} of {kept:,}"
     shape = ", ".join(f"{name} {size:,}" for name, size in dataset.sizes.items())
     yield f"measured: {shape} (devices: {', '.join(map(str, dataset.device.values))})"
     for name, key in devices.items():

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.evaluation.problems import Array, Problems, Progress, narrowed
 from sweep.importers.tuners.configurations import MOE, vllm_text
 from sweep.runs.covering import groups_of
@@ -105,7 +105,7 @@ def moe_files(
             if rows:
                 texts[file] = vllm_text(rows)
         if without:
-            notes[f"{key}: nothing has a time for {without:,} problems, which are left out"] = None
+            notes[f"{key}: left out, as nothing has a time: {counted(without, 'problem')}"] = None
     if not texts:
         raise QueryError("no configuration has a time: there is nothing to write")
     return MoeFiles(texts, tuple(notes))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, check_known
+from sweep.errors import QueryError, check_known, counted
 from sweep.evaluation.problems import distinct_rows
 from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.problem_table import ProblemTable
@@ -182,7 +182,8 @@ def _groups(table: ProblemTable, sizes: Mapping[str, Array], first: Array, text:
         raise QueryError(f"--by-group: {error}") from None
     found = np.broadcast_to(found, (len(first),))
     if fault.any():
-        raise QueryError(f"--by-group: `{expression}` has no value for {int(fault.sum())} problems")
+        few = counted(int(fault.sum()), "problem")
+        raise QueryError(f"--by-group: `{expression}` has no value for {few}")
     if not colon:
         return np.array(
             [f"{value:g}" if value.dtype.kind == "f" else str(value) for value in found]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.evaluation.problems import Problems, Progress, distinct_rows, narrowed, times_of_rows
 from sweep.importers.tuners.problem_table import ProblemTable
 from sweep.measurements.by_problem import Array, hits, losses, rank_correlations
@@ -151,8 +151,8 @@ def _notes(space: Space, case: Case, select: Mapping[str, Any]) -> Iterator[str]
         yield f"rows left out, whose time is not above 0: {case.table.failed:,}"
     used = [*case.sizes, *case.parameters]
     yield (
-        f"{case.kernel.key} on {case.device}: {len(case.problem):,} rows of"
-        f" {len(case.first):,} problems; columns used: {', '.join(used)}"
+        f"{case.kernel.key} on {case.device}: {counted(len(case.problem), 'row')} of"
+        f" {counted(len(case.first), 'problem')}; columns used: {', '.join(used)}"
     )
     fixed, _ = narrowed(
         space, tuple(case.sizes), dict(select) | {"kernel": case.kernel.key, "device": case.device,
@@ -197,9 +197,9 @@ def _ranked(space: Space, case: Case, select: dict[str, Any]) -> Found:
             rows.append(row | _quartiles(own["spearman"][inside]) | known)
     notes = []
     if len(first) < len(pair):
-        notes.append(f"{len(pair) - len(first):,} rows repeat a configuration: means are judged")
+        notes.append(f"rows that repeat a configuration, means count: {len(pair) - len(first):,}")
     if not timed.all():
-        notes.append(f"{select['model']}: no time for {int((~timed).sum()):,} rows that ran")
+        notes.append(f"{select['model']}: rows that ran without a time: {int((~timed).sum()):,}")
     return rows, notes
 
 
@@ -238,12 +238,12 @@ def _listed(
         for name, more in ((select["model"], errors), (RANDOM, {})):
             shares = {f"hit_{k}": float(found[name, k][inside].mean()) for k in TOP}
             answer.append({"ranking": name, "group": group} | counts | shares | more)
-    notes = [f"chosen from {len(problems.configurations):,} configurations of the plan"]
+    notes = [f"chosen from {counted(len(problems.configurations), 'configuration')} of the plan"]
     absent = int((near & ~is_there).sum())
     if absent:
         notes.append(f"{absent:,} of {int(near.sum()):,} listed rows are not among the plan's")
     if not near.all():
-        notes.append(f"{int((~near).sum()):,} rows are slower than the limit and do not count")
+        notes.append(f"rows slower than the limit, which do not count: {int((~near).sum()):,}")
     return answer, notes
 
 
@@ -270,7 +270,7 @@ def _without_configurations(
         rows.append(row | _errors(best[use], measured[use]) | {"spearman": or_none(float(rank))})
     notes = [f"the best of {len(problems.configurations):,} configurations of the plan is compared"]
     if not timed.all():
-        notes.append(f"{select['model']}: no time for {int((~timed).sum()):,} problems")
+        notes.append(f"{select['model']}: no time for {counted(int((~timed).sum()), 'problem')}")
     return rows, notes
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.errors import QueryError, SpecError, check_known
+from sweep.errors import QueryError, SpecError, check_known, counted
 from sweep.fields import STATUS
 from sweep.hardware.clocks import power_inputs
 from sweep.measurements.clock_ranges import CLOCKS, clock_range, possible, widened
@@ -338,7 +338,7 @@ def _joined(kernels: Sequence[Kernel], answers: Sequence[Answer]) -> Answer:
         for note in answer.notes
     ]
     units = {name: unit for answer in answers for name, unit in answer.units.items()}
-    title = f"{len(kernels)} kernels, each from its measured time, scaled by each model"
+    title = f"{counted(len(kernels), 'kernel')}, each from its measured time, scaled by each model"
     return Answer.of(title, rows, ("kernel", "memory_clock", "core_clock"), units, notes)
 
 

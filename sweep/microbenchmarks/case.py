@@ -15,6 +15,14 @@ from typing import Any
 from sweep.errors import SweepError
 
 WARP = 32
+WITHOUT = {
+    "lock on the clocks": "they are recorded as they are, and nothing is measured over them",
+    "reading of the clocks": "nominal ones are recorded, and nothing is measured over them",
+    "reading of power": "the samples have none",
+    "list of the clocks": "nothing is measured over them",
+}
+"""What the owner of a GPU, or its driver, may refuse, and what follows."""
+LOCK, CLOCKS, POWER, SETTABLE = WITHOUT
 
 _HEAD = r"""
 __device__ void record(long long* cycles, long long begin, long long end) {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import SweepError
-from sweep.microbenchmarks.case import Case, Facts
+from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, SETTABLE, Case, Facts
 
 Compile = Callable[[str, str], str]
 """From a CUDA source and a compute capability to PTX."""
@@ -50,6 +50,13 @@ class NvidiaGpu:
         CUDA's driver and NVML, by default as installed.
     may_lock : bool
         Whether the clocks may be set, as where nobody else uses the GPU.
+
+    Attributes
+    ----------
+    facts : Facts
+        What driver and NVML say of it.
+    refused : dict of str to str
+        What NVML refused, and its reason.
     """
 
     def __init__(
@@ -62,15 +69,14 @@ class NvidiaGpu:
         self._sources: dict[str, Any] = {}
         self._case: Case | None = None
         self._buffers: list[Any] = []
+        self.refused: dict[str, str] = {} if may_lock else {LOCK: "--no-lock"}
         self._begin()
-        self._handle = self._nvml_handle(index)
-        bus = self._nvml.nvmlDeviceGetPciInfo(self._handle).busId
-        bus = bus if isinstance(bus, bytes) else bus.encode()
+        self._handle, bus, driver = self._found(index)
         self._device = self._call("cuDeviceGetByPCIBusId", bus)
         context = self._call("cuDevicePrimaryCtxRetain", self._device)
         self._call("cuCtxSetCurrent", context)
         self._events = [self._call("cuEventCreate", 0) for _ in range(2)]
-        self.facts = self._facts()
+        self.facts = self._facts(driver)
 
     # ------------------------------------------------------------------------ driver
 
@@ -93,24 +99,30 @@ class NvidiaGpu:
     def _of_case(self) -> str:
         return f" ({self._case.procedure}, {self._case.name})" if self._case else ""
 
-    def _nvml_handle(self, index: int) -> Any:
+    def _found(self, index: int) -> tuple[Any, bytes, str]:
+        """Return NVML's handle of a GPU, its place on the bus, and the driver's version."""
         try:
             self._nvml.nvmlInit()
             count = self._nvml.nvmlDeviceGetCount()
             if not 0 <= index < count:
-                raise SweepError(f"--gpu {index}: there are {count} GPUs here, from 0 on")
-            return self._nvml.nvmlDeviceGetHandleByIndex(index)
+                raise SweepError(f"--gpu {index}: GPUs count from 0; this machine has {count}")
+            handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+            bus = self._nvml.nvmlDeviceGetPciInfo(handle).busId
+            driver = str(self._nvml.nvmlSystemGetDriverVersion())
         except self._nvml.NVMLError as error:
-            raise SweepError(f"NVML: {error}") from None
+            reason = f"nothing is measured, NVML does not tell which GPU it is: {error}"
+            raise SweepError(f"--gpu {index}: {reason}") from None
+        return handle, bus if isinstance(bus, bytes) else bus.encode(), driver
 
-    def _allowed(self, name: str, *arguments: Any) -> Any:
+    def _allowed(self, what: str, name: str, *arguments: Any) -> Any:
         """Call NVML; ``None`` where the GPU or its owner does not permit it."""
         try:
             return getattr(self._nvml, name)(self._handle, *arguments)
-        except self._nvml.NVMLError:
+        except self._nvml.NVMLError as error:
+            self.refused.setdefault(what, f"NVML: {error}")
             return None
 
-    def _facts(self) -> Facts:
+    def _facts(self, driver: str) -> Facts:
         names = self._driver.CUdevice_attribute
 
         def attribute(name: str) -> int:
@@ -118,14 +130,14 @@ class NvidiaGpu:
             return int(self._call("cuDeviceGetAttribute", key, self._device))
 
         name = self._call("cuDeviceGetName", 256, self._device)
-        memory = [float(c) for c in self._allowed("nvmlDeviceGetSupportedMemoryClocks") or ()]
-        highest = max(memory, default=0.0)
-        core = self._allowed("nvmlDeviceGetSupportedGraphicsClocks", int(highest)) if memory else ()
+        memory = self._allowed(SETTABLE, "nvmlDeviceGetSupportedMemoryClocks")
+        at = int(max(memory or (0,)))
+        core = self._allowed(SETTABLE, "nvmlDeviceGetSupportedGraphicsClocks", at)
         return Facts(
             name=bytes(name).decode().strip("\0 ") if not isinstance(name, str) else name,
             capability=f"{attribute('COMPUTE_CAPABILITY_MAJOR')}"
                        f".{attribute('COMPUTE_CAPABILITY_MINOR')}",
-            driver=str(self._nvml.nvmlSystemGetDriverVersion()),
+            driver=driver,
             sm_count=attribute("MULTIPROCESSOR_COUNT"),
             max_threads_per_sm=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
             shared_bytes_per_sm=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
@@ -136,7 +148,7 @@ class NvidiaGpu:
             core_nominal=attribute("CLOCK_RATE") / 1e3,
             memory_nominal=attribute("MEMORY_CLOCK_RATE") / 1e3,
             core_clocks=tuple(float(c) for c in core or ()),
-            memory_clocks=tuple(memory),
+            memory_clocks=tuple(float(c) for c in memory or ()),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------ cases
@@ -199,7 +211,7 @@ class NvidiaGpu:
             while time.monotonic() < now + _READINGS_S:
                 self._launch()
                 self._call("cuCtxSynchronize")
-            if (milliwatts := self._allowed("nvmlDeviceGetPowerUsage")) is None:
+            if (milliwatts := self._allowed(POWER, "nvmlDeviceGetPowerUsage")) is None:
                 return ()
             readings.append(milliwatts / 1e3)
         return tuple(readings[len(readings) // 3 :])  # the sensor lags
@@ -207,9 +219,9 @@ class NvidiaGpu:
     # ------------------------------------------------------------------------ clocks
 
     def clocks(self) -> tuple[float, float]:
-        """Return core and memory clock while the case ran last [MHz]."""
+        """Return core and memory clock while the case ran last [MHz]; nominal if not readable."""
         self._launch()
-        found = [self._allowed("nvmlDeviceGetClockInfo", domain)
+        found = [self._allowed(CLOCKS, "nvmlDeviceGetClockInfo", domain)
                  for domain in (self._nvml.NVML_CLOCK_SM, self._nvml.NVML_CLOCK_MEM)]  # fmt: skip
         self._call("cuCtxSynchronize")
         nominal = self.facts.core_nominal, self.facts.memory_nominal
@@ -224,15 +236,16 @@ class NvidiaGpu:
             self._nvml.nvmlDeviceSetGpuLockedClocks(self._handle, int(core), int(core))
             if len(self.facts.memory_clocks) > 1:
                 self._nvml.nvmlDeviceSetMemoryLockedClocks(self._handle, int(memory), int(memory))
-        except self._nvml.NVMLError:
+        except self._nvml.NVMLError as error:
+            self.refused[LOCK] = f"NVML: {error}"
             return False
         return True
 
     def unlock(self) -> None:
         """Give the clocks free, if they could be held."""
         if self._may_lock:
-            self._allowed("nvmlDeviceResetGpuLockedClocks")
-            self._allowed("nvmlDeviceResetMemoryLockedClocks")
+            self._allowed(LOCK, "nvmlDeviceResetGpuLockedClocks")
+            self._allowed(LOCK, "nvmlDeviceResetMemoryLockedClocks")
 
 
 def links(base: int, size: int, distance: int) -> np.ndarray[Any, np.dtype[np.uint64]]:

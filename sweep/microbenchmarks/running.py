@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from sweep.errors import SweepError
-from sweep.microbenchmarks.case import Case, Facts, Sample, Samples, checked
+from sweep.errors import SweepError, counted
+from sweep.microbenchmarks.case import CLOCKS, WITHOUT, Case, Facts, Sample, Samples, checked
 from sweep.microbenchmarks.procedures import all_cases
 
 MINUTES = 15.0
@@ -35,6 +35,8 @@ class Gpu(Protocol):
     """A GPU that runs cases."""
 
     facts: Facts
+    refused: dict[str, str]
+    """What was refused so far, and why."""
 
     def ready(self, case: Case) -> None:
         """Compile a case and fill its buffer."""
@@ -46,7 +48,7 @@ class Gpu(Protocol):
         """Run it for some time and return readings of power [W]; none where that is not allowed."""
 
     def clocks(self) -> tuple[float, float]:
-        """Return core and memory clock while the case ran last [MHz]."""
+        """Return core and memory clock while the case ran last [MHz]; nominal if not readable."""
 
     def lock(self, core: float, memory: float) -> bool:
         """Hold the clocks [MHz]; whether the driver permits it."""
@@ -75,27 +77,32 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
     until = time.monotonic() + 60.0 * minutes
     cases, found = all_cases(gpu.facts), []
     late: list[str] = []
+    told: set[str] = set()
+
+    def tell_refused() -> None:
+        for what in [one for one in gpu.refused if one not in told]:
+            tell(f"no {what} ({gpu.refused[what]}): {WITHOUT[what]}")
+            told.add(what)
+
     main = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
     with _held(gpu, main) as is_locked:
-        if not is_locked:
-            tell("the clocks are not locked, which the driver permits to root only: they are"
-                 " recorded as they are, and nothing is measured over the clocks")  # fmt: skip
+        tell_refused()
         for case in cases:
             if time.monotonic() > until:
                 late.append(f"{case.procedure}, {case.name}")
                 continue
             found.append(_sample(gpu, case, main if is_locked else None))
-        if not any(sample.watts for sample in found):
-            tell("NVML reads no power here: the samples have none")
-        pairs = _pairs(gpu.facts) if is_locked else []
+            tell_refused()
+        pairs = _pairs(gpu.facts) if is_locked and CLOCKS not in gpu.refused else []
         over = [case for case in cases if case.over_clocks]
         for pair in pairs:
-            if time.monotonic() > until or not gpu.lock(*pair):
+            if time.monotonic() > until:
                 late.append(f"clocks of {pair[0]:g} and {pair[1]:g} MHz")
-                continue
-            found += [replace(_sample(gpu, case, pair), is_extra=True) for case in over]
+            elif gpu.lock(*pair):
+                found += [replace(_sample(gpu, case, pair), is_extra=True) for case in over]
+        tell_refused()
     if late:
-        tell(f"{len(late)} cases were not begun in {minutes:g} minutes: {late[0]}, ...")
+        tell(f"not begun in {minutes:g} minutes: {counted(len(late), 'case')}, {late[0]}, ...")
     if not found:
         raise SweepError("nothing was measured: no time")
     return Samples(gpu.facts, tuple(found))
@@ -121,9 +128,9 @@ def _sample(gpu: Gpu, case: Case, locked: tuple[float, float] | None) -> Sample:
         runs.append(gpu.run())
     watts = gpu.watch(WATCHED_S) if case.powered else ()
     seen = gpu.clocks()
-    is_held = locked is not None and all(
+    is_held = locked is not None and CLOCKS not in gpu.refused and all(
         abs(one / other - 1.0) < HELD for one, other in zip(seen, locked, strict=True)
-    )
+    )  # fmt: skip
     core, memory = locked if locked is not None and is_held else seen
     cycles, ms = zip(*runs, strict=True)
     return checked(

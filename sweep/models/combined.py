@@ -98,9 +98,9 @@ def by_length(issued, single_precision, integers, specials, doubles, unified, on
 
     The slots go with the busiest lanes; what takes single precision's is part of their demand.
     """
-    own, apart = 1.0 - unified, 1.0 - one_pipe
-    more, less = max(single_precision, integers), own * min(single_precision, integers)
-    longer, shorter = apart * max(specials, doubles), apart * min(specials, doubles)
+    integers_apart, others_apart = 1.0 - unified, 1.0 - one_pipe
+    more, less = max(single_precision, integers), integers_apart * min(single_precision, integers)
+    longer, shorter = others_apart * max(specials, doubles), others_apart * min(specials, doubles)
     return max(max(more, longer), issued), min(more, longer), max(less, shorter)
 
 
@@ -225,10 +225,10 @@ def round_cycles(warps, schedulers, alone, first, second, third, load_store, l2,
     of_sm = on_sm * (load_store * load_store + l2 * l2 + dram * dram)
     queued = of_lanes * (first * first + second * second + third * third) + of_sm
     until = bound(single, most, queued)
-    lanes, lanes_slope, x = apart_from_busiest(until, most, on_lanes, first, second, third)
-    sm, sm_slope, y = apart_from_busiest(until, most, on_sm, load_store, l2, dram)
-    both, early = x * y, of_lanes * lanes * y + on_sm * sm * x
-    slope = of_lanes * lanes_slope * (y * y) + on_sm * sm_slope * (x * x)
+    lanes, lanes_slope, y = apart_from_busiest(until, most, on_lanes, first, second, third)
+    sm, sm_slope, y_sm = apart_from_busiest(until, most, on_sm, load_store, l2, dram)
+    both, early = y * y_sm, of_lanes * lanes * y_sm + on_sm * sm * y
+    slope = of_lanes * lanes_slope * (y_sm * y_sm) + on_sm * sm_slope * (y * y)
     return until - early * both / ((until - single + until - most) * both * both - slope)
 
 

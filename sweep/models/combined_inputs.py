@@ -119,7 +119,7 @@ SYMBOLS = symbols_of(INPUTS) | {
     "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
     "share": Symbol("1/ILP", "1", "of independent instructions, the one that is waited for"),
     "most": Symbol("P_max", "cycle", "largest P_k"),
-    "queued": Symbol("sum(D_k P_k)", "cycle2", "the same of all stations"),
+    "queued": Symbol("sum(D_k P_k)", "cycle^2", "the same of all stations"),
     "issued": Symbol("D_issue", "cycle", "demand of a warp on issue slots"),
     "integers": Symbol("D_int", "cycle", "demand of a warp on the lanes of integers"),
     "specials": Symbol("D_special", "cycle", "demand of a warp on those of special functions"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.expressions import Expression
 from sweep.fields import PROBLEM, STACKED
 from sweep.fronts import spread
@@ -236,7 +236,7 @@ def sample(
     coordinates, shown = _coordinate_columns(grids, ()), _shown(question.parts, include)
     rows: list[dict[str, Any]] = [{} for _ in positions]
     _complete(rows, question, positions, shown)
-    title = question.title(f"{len(rows)} configurations, regularly spread")
+    title = question.title(f"{counted(len(rows), 'configuration')}, regularly spread")
     columns = (*coordinates, *shown)
     return Answer.of(title, rows, coordinates, _units(grids, columns), question.notes, columns)
 

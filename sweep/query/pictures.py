@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sweep.errors import counted
 from sweep.query.answer import Answer, Row
 from sweep.query.grid import CLOCKS
 from sweep.query.texts import bar, number, quantity, sparkline
@@ -63,7 +64,8 @@ def _of_one(answer: Answer, hint: str) -> Answer:
     notes = list(answer.notes)
     without = sum(row["count"] for row in answer) - sum(row["count"] for row in rows)
     if without:
-        notes.append(f"{without:,} configurations have no value")
+        has = "has" if without == 1 else "have"
+        notes.append(f"{counted(without, 'configuration')} {has} no value")
     if len(joined) < len(rows):
         notes.append(f"a bar is up to {math.ceil(len(rows) / BARS)} of {len(rows)} bins ({hint})")
     columns = (*answer.columns, "bar")

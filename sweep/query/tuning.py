@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, check_known
+from sweep.errors import QueryError, check_known, counted
 from sweep.fields import PARAMETER, STACKED
 from sweep.query.grid import CLOCKS, Array
 from sweep.query.question import KernelPart, ask
@@ -216,7 +216,7 @@ def _of_devices(found: Sequence[Tuning]) -> str:
         if one.carried[here, there] >= worst:
             worst = float(one.carried[here, there])
             words = f"{one.kernel}, that of {one.devices[here]} on {one.devices[there]}"
-    none = f"; in {fails} cases it does not run there" if fails else ""
+    none = f"; in {counted(fails, 'case')} it does not run there" if fails else ""
     return f"The best of one GPU costs up to {_percent(worst - 1)} on another ({words}){none}."
 
 

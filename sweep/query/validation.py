@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.errors import counted
 from sweep.query.agreement import errors, found_by, kendall, or_none, scale_factor, spearman
 from sweep.query.answer import Answer
 from sweep.query.grid import Array
@@ -121,8 +122,8 @@ def _baselines(one: Paired) -> Iterator[dict[str, Any]]:
 def _note(models: Sequence[Paired]) -> str:
     """Return what a reader must know of one kernel on one device: what lacks either time."""
     first = models[0]
-    total = len(first.measured) + first.outside
-    text = f"{first.kernel} on {first.device}: {total:,} configurations with a measured time"
+    total = counted(len(first.measured) + first.outside, "configuration")
+    text = f"{first.kernel} on {first.device}: {total} with a measured time"
     if first.outside:
         text += f", {first.outside:,} of them not among the predictions"
     found: dict[str, list[str]] = {}

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sweep.disk_cache import keep, kept
-from sweep.errors import QueryError, SweepError
+from sweep.errors import QueryError, SweepError, counted
 from sweep.fronts import spread
 from sweep.importers.files import check_free, write_whole
 from sweep.plot.draw import PALETTE
@@ -263,7 +263,7 @@ def _document(
 
 def _subtitle(found: Contents) -> str:
     points, valid = (sum(found.summary.column(name)) for name in ("points", "valid"))
-    parts = [f"{points:,} configurations, {valid:,} with a time"]
+    parts = [f"{counted(points, 'configuration')}, {valid:,} with a time"]
     for dim in ("kernel", "device", "model"):
         if dim in found.summary.columns:
             names = list(dict.fromkeys(found.summary.column(dim)))

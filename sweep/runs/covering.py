@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError, check_known
+from sweep.errors import QueryError, check_known, counted
 from sweep.evaluation.problems import Array, Problems, Progress, distinct_rows, selected_values
 from sweep.fields import PROBLEM
 from sweep.query import Answer
@@ -95,12 +95,12 @@ def best_few(
                     "loss_max": float(left.max()),
                 }
             )
-        shapes = f"{len(losses):,} problems by {', '.join(sizes)}"
+        shapes = f"{counted(len(losses), 'problem')} by {', '.join(sizes)}"
         notes.append(f"{', '.join(map(str, place.values()))}: {shapes},"
-                     f" {losses.shape[1]:,} configurations")  # fmt: skip
+                     f" {counted(losses.shape[1], 'configuration')}")  # fmt: skip
         if without:
-            notes.append(f"{without:,} problems for which nothing has a time are left out")
-    title = f"at most {most} configurations that together lose least"
+            notes.append(f"left out, as nothing has a time: {counted(without, 'problem')}")
+    title = f"at most {counted(most, 'configuration')} that together lose least"
     coordinates = (*PLACES, *names)
     return Answer.of(title, rows, coordinates, notes=tuple(dict.fromkeys(notes)), legend=LEGEND)
 

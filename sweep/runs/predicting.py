@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sweep.errors import PlanError
+from sweep.errors import PlanError, counted
 from sweep.evaluation import limits
 from sweep.runs.execute import batch_size
 from sweep.runs.rates import Rates, Sample, clock_pairs
@@ -134,7 +134,7 @@ def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple
         if sample.sha256 != kernel.kernel.sha256:
             notes.append(f"{name} was not calibrated: rates of {sample.kernel}")
         elif not 0.5 <= sample.clocks / clocks <= 2.0:
-            notes.append(f"{name} was calibrated with {sample.clocks:,} pairs of clocks")
+            notes.append(f"{name} was calibrated with {counted(sample.clocks, 'pair')} of clocks")
         if sample.is_compiled != (kernel.n_points > limits.UNCOMPILED):
             way = "with" if sample.is_compiled else "without"
             notes.append(f"{name} was calibrated on {sample.points:,} points, {way} compilation")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from sweep.errors import PlanError
+from sweep.errors import PlanError, counted
 from sweep.evaluation import limits
 from sweep.evaluation.chunk import obstacles
 from sweep.evaluation.variables import variables
@@ -82,7 +82,7 @@ class Forecast:
     def to_line(self) -> str:
         """Return the forecast in one line."""
         return (
-            f"plan {self.plan}: {self.n_points:,} configurations x "
+            f"plan {self.plan}: {counted(self.n_points, 'configuration')} x "
             f"{counted(self.n_models, 'model')}, {human_bytes(self.n_bytes)} before compression "
             f"in {counted(self.n_chunks, 'chunk')}"
         )
@@ -93,7 +93,7 @@ class Forecast:
         for kernel in self.kernels:
             dims = " x ".join(f"{n} {name}" for name, n in kernel.dims.items())
             lines.append(
-                f"  {kernel.kernel}: {kernel.n_points:,} configurations, "
+                f"  {kernel.kernel}: {counted(kernel.n_points, 'configuration')}, "
                 f"{human_bytes(kernel.n_bytes)} in {counted(kernel.n_chunks, 'chunk')}\n"
                 f"    {dims}"
             )
@@ -197,11 +197,6 @@ def check_valid(space: Space) -> None:
     raise PlanError(
         f"{space.plan.origin}: no configuration of the plan can be valid ({'; '.join(parts)})"
     )
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun in the right form: ``1 chunk``, ``2 chunks``."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def human_bytes(n: float) -> str:

@@ -82,7 +82,8 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
     """Return key, value and origin of each parameter of a model.
 
     An origin begins with ``measured`` (the number, at most in another unit or at another clock),
-    ``derived from`` with the keys of the file, ``assumed``, or the kind of the file's own source.
+    ``derived from`` with the keys of the file, among them numbers that stand in for one that was
+    not measured, ``assumed``, or the kind of the file's own source.
 
     Parameters
     ----------
@@ -92,22 +93,16 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
         The model.
     """
     complete, known, facts = with_derived(device, model_names()), _key_paths(), _facts_of(device)
-    values, rows = complete.model_parameters.get(model, {}), []
+    own, values = (one.model_parameters.get(model, {}) for one in (device, complete))
+    rows = []
     for parameter in (p for p in get_model(model).parameters if p.key in values):
         source, value = complete.sources[f"model.{model}.{parameter.key}"], values[parameter.key]
-        read: tuple[str, ...] = ()
-        if parameter.rule is not None and parameter.key not in device.model_parameters.get(
-            model, {}
-        ):
-            read = read_by(parameter.rule, facts)
-        measured = [known[p] for p in read if p not in _SCALES and _is_measured(device, known[p])]
-        if (
-            source.kind == "derived"
-            and measured
-            and _SCALES.issuperset(
-                {*read} - {path for path in read if path.startswith("microbenchmark.")}
-            )
-        ):
+        rule = None if parameter.key in own else parameter.rule
+        read, is_own = read_by(rule, facts) if rule is not None else ((), False)
+        measured = [known[path] for path in read if is_own and path not in _SCALES
+                    and _is_measured(device, known[path])]  # fmt: skip
+        others = {path for path in read if not path.startswith("microbenchmark.")}
+        if source.kind == "derived" and measured and others <= _SCALES:
             numbers = ", ".join(_with_deviation(device, path) for path in measured)
             origin = f"measured: {numbers}: {source.reference}"
         elif source.kind == "derived" and read:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweep.errors import PlanError, SweepError
+from sweep.errors import PlanError, SweepError, counted
 from sweep.space.axes import MAX_AXIS, kind_of, plain_number
 from sweep.space.grid import Values
 
@@ -57,8 +57,8 @@ def problem_columns(
             )
         if length != lengths[first]:
             raise PlanError(
-                f"{where}.{name} has {length:,} values, {where.rpartition(': ')[2]}.{first}"
-                f" {lengths[first]:,}: a row has one of each"
+                f"{where}.{name} has {counted(length, 'value')},"
+                f" {where.rpartition(': ')[2]}.{first} {lengths[first]:,}: a row has one of each"
             )
     if not columns or not lengths[first]:
         raise PlanError(f"{where}: the list is empty; it needs at least one row")

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import nearest
+from sweep.errors import counted, nearest
 from sweep.expressions import Bounds, Expression
 from sweep.specs.compiled_cells import count, reader_of, signed
 from sweep.specs.formats import INSTRUCTION_CLASSES
@@ -119,7 +119,7 @@ class CompiledTable:
     @property
     def counted(self) -> str:
         """The number of rows in words, and how many of them nobody compiled."""
-        return ", ".join([f"{len(self.codes):,} rows", *self._uncompiled()])
+        return ", ".join([counted(len(self.codes), "row"), *self._uncompiled()])
 
     @property
     def not_compiled(self) -> str:

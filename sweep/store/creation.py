@@ -27,14 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.buckets import (
-    REQUESTS,
-    BucketFiles,
-    Files,
-    ObjectPath,
-    extension_path,
-    files_of,
-)
+from sweep.store.buckets import REQUESTS, BucketFiles, Files, ObjectPath, extension_path, files_of
 from sweep.store.layout import (
     CHUNK_INDEX,
     LOCK_KEY,

@@ -18,13 +18,7 @@ from sweep.store.index import index_arrays
 from sweep.store.journal import Entry, Journal, Unit, journal_entries, open_journal
 from sweep.store.layout import LOCK_KEY, ROOT_DOCUMENT, StoreLayout, encoded
 from sweep.store.lock import Lock, acquire_lock
-from sweep.store.root import (
-    StoreInfo,
-    check_same,
-    identity_differences,
-    inspect,
-    root_document,
-)
+from sweep.store.root import StoreInfo, check_same, identity_differences, inspect, root_document
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,7 @@ LEAST, STEP, ROWS = 1e-8, 1e-4, 20
 """Of a range the part by which a number is moved, the change of a time that then is a step [1], and
 in how many configurations that is looked for."""
 
-_LIMITS = {
-    "l1_hit_rate": "min(1, {})",
-    "l2_hit_rate": "min(1, {})",
-    "instruction": "max(1, {})",
-}
+_LIMITS = {"l1_hit_rate": "min(1, {})", "l2_hit_rate": "min(1, {})", "instruction": "max(1, {})"}
 """What a kernel's number stays within however far it is off, by the end of its path."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.errors import counted
 from sweep.query import Answer, Row
 from sweep.runs.record import Source
 from sweep.uncertainty.branching import Array
@@ -136,7 +137,7 @@ def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], 
         f" {which}; measure {len(measured)}"
     )
     if len(regret) < len(times):
-        note += f"; {len(times) - len(regret):,} samples without any time are left out"
+        note += f"; left out without any time: {counted(len(times) - len(regret), 'sample')}"
     return found, note
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweep import query
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.query import Answer
 from sweep.query.texts import percent, quantity
 from sweep.runs.record import Source
@@ -120,8 +120,8 @@ def _shown(answer: Answer, groups: Sequence[str], hint: str) -> Answer:
             )
     notes = list(answer.notes)
     if len(rows) < len(answer):
-        fewer = f"{len(answer) - len(rows)} numbers with less than {percent(LEAST)} of the variance"
-        notes.append(f"left out: {fewer} ({hint})")
+        fewer = f"less than {percent(LEAST)} of the variance ({hint})"
+        notes.append(f"left out: {counted(len(answer) - len(rows), 'number')} with {fewer}")
     # A configuration that only some rows have would take the place of the indices.
     own = [n for n in answer.coordinates if n in groups or len(set(answer.column(n))) == 1]
     columns = (*own, "parameter", "range", "total", "of 95 %", "first", "low", "high", "source")

@@ -66,6 +66,25 @@ def test_an_interrupt_always_ends_a_command_with_one_line(tmp_path, how):
     assert (done.returncode, done.stderr) == (130, "\nsweep: interrupted\n")
 
 
+LOADED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(name, *_):
+        if name == "sweep.cli.values":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+from sweep.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_while_the_command_line_is_loaded_is_one_line(tmp_path):
+    done = python("-c", LOADED, "list", "plans", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (130, "\nsweep: interrupted\n")
+
+
 def test_an_unforeseen_error_is_one_line_and_a_file(tmp_path, monkeypatch, capsys):
     def broken(*_):
         raise ZeroDivisionError("a \x1b[31mdefect\nof two lines")

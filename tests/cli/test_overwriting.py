@@ -113,14 +113,8 @@ def test_a_strangers_file_stays(there, capsys, command, words, name, is_output):
 
 
 UNRUN = (
-    "profile",
-    "compile",
-    "triton",
-    "import",
-    "reproduce",
-    "calibrate-kernel",
-    "calibrate-power",
-)
+    "profile", "compile", "triton", "import", "reproduce", "calibrate-kernel", "calibrate-power",
+)  # fmt: skip
 RERUN = [case for case in CASES if case[0] not in UNRUN]
 
 

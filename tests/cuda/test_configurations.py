@@ -20,14 +20,9 @@ from sweep.specs import load_kernel
 FOLDER = TESTS / "data" / "ptx" / "configurations"
 GIVEN = ["--trip", "*=n/BK", "--size", "n=1024", "--grid", "n/BM,ceil(n/BN)"]
 DEVICE = {
-    "gpu_target": 8.0,
-    "max_threads_per_sm": 2048,
-    "registers_per_sm": 65536,
-    "local_l1_bytes": 131072,
-    "l2_bytes": 2e7,
-    "sm_count": 108,
-    "compute_capability": 8,
-}
+    "gpu_target": 8.0, "max_threads_per_sm": 2048, "registers_per_sm": 65536,
+    "local_l1_bytes": 131072, "l2_bytes": 2e7, "sm_count": 108, "compute_capability": 8,
+}  # fmt: skip
 TILES = {"rows": "n/BM", "columns": "n/BN", "row_bytes": "BM*n*2", "column_bytes": "BN*n*2"}
 
 

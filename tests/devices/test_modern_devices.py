@@ -49,14 +49,8 @@ def device(request):
 
 def test_all_are_shipped():
     others = {
-        "gtx_8800",
-        "quadro_fx_5600",
-        "gt_8800",
-        "gtx_280",
-        "gtx_980_paper",
-        "gtx_titan_x",
-        "h20",
-    }
+        "gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980_paper", "gtx_titan_x", "h20",
+    }  # fmt: skip
     files = {path.stem for path in specs.data_root("device").glob("*.toml")}
     assert files == {*DATASHEETS, *PAPERS, *others} <= set(specs.list_devices())
 

@@ -127,6 +127,23 @@ def test_steps_have_names_units_and_comments__unused_ones_are_marked():
         assert [s.used for s in maxima] == [is_used]
 
 
+def squares(b, n):
+    none = 0.0
+    area = b * b
+    near = area + none * n  # a zero has any unit
+    odd = (b + n) * b
+    side = np.sqrt(near)
+    return {"sum": odd + side, "n": n}
+
+
+def test_units_of_squares_and_roots__none_of_a_sum_of_different_ones():
+    inputs = {"b": (SYMBOLS["b"], 3.0), "n": (SYMBOLS["n"], 2.0)}
+    steps = Trace(lower(squares, dict.fromkeys(inputs)), inputs).steps
+    assert {step.name: step.units for step in steps} == {
+        "area": "cycle^2", "near": "cycle^2", "odd": "", "side": "cycle",
+    }  # fmt: skip
+
+
 def sums(parts, n):
     result = 0.0
     for i in range(len(parts)):
@@ -197,5 +214,5 @@ def test_numbers_and_units_are_written_as_on_paper():
         -2.5e-9: "-2.5e-9", np.nan: "nan", np.inf: "inf", np.bool_(True): "true",
     }  # fmt: skip
     assert {value: literal(value) for value in texts} == texts
-    for units in ("cycle", "B/s", "1", ""):
+    for units in ("cycle", "cycle^2", "B/s", "cycle^2/s", "1", ""):
         assert formulas.units_text(formulas.units_of(units)) == units

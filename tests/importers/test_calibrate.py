@@ -216,6 +216,9 @@ def test_show_says_where_each_parameter_comes_from(texts, capsys):
     assert rows["l1_cycles"][0] == f"{32 * 108 * 1.41 / 19000:.6g}"
     assert rows["l1_cycles"][1].startswith("measured: microbenchmark.l1_read_bandwidth_GBps ± 0")
     assert rows["dram_latency_cycles"][1].startswith("measured: microbenchmark.dram_latency_cycles")
+    # A DRAM latency stands in for that of a launch, and is no measurement of it.
+    stands_in = "derived from microbenchmark.dram_latency_cycles"
+    assert rows["launch_cycles"][1].startswith(stands_in)
     assert rows["integer_cycles"][1].startswith("derived from chip.integer_lanes_per_sm")
     assert rows["dram_share_fraction"][0] == "0.85"
     for value, origin in rows.values():

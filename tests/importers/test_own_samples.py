@@ -11,6 +11,7 @@ from support.simulated_gpu import FACTS, VOLTAGE, WATTS, SimulatedGpu
 
 from sweep.cli import main
 from sweep.hardware.clocks import core_voltage_at
+from sweep.microbenchmarks.case import LOCK
 from sweep.microbenchmarks.procedures import as_json
 from sweep.microbenchmarks.running import measured
 from sweep.models import model_names
@@ -47,10 +48,10 @@ def test_device_file__runs_all_models_on_what_was_measured(folder, capsys):
 
 def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
     monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu",
-                        lambda index, compile, may_lock: SimulatedGpu(permits=False))  # fmt: skip
+                        lambda index, compile, may_lock: SimulatedGpu(LOCK))  # fmt: skip
     assert main(["calibrate", "--gpu", "-o", "mine.toml"]) == 0
     shown = capsys.readouterr()
-    assert "wrote mine.samples.json" in shown.out and "the clocks are not locked" in shown.err
+    assert "wrote mine.samples.json" in shown.out and "no lock on the clocks" in shown.err
     kept = json.loads((folder / "mine.samples.json").read_text())
     assert kept["gpu"]["name"] == FACTS.name and len(kept["samples"]) > 200
     assert main(["calibrate", "--gpu", "-o", "other.toml", "--samples", "mine.samples.json"]) == 2

@@ -270,14 +270,10 @@ def test_file__is_a_kernel_that_every_model_reads(names, tmp_path):
 def test_file__predicts_what_the_same_counts_by_hand_do(tmp_path):
     warps = 4096 * 8
     counts = {
-        "smsp__inst_executed": 12 + 3,
-        "smsp__inst_executed_op_global_ld": 2,
-        "smsp__inst_executed_op_global_st": 1,
-        "lts__t_sectors_op_read": 8,
-        "lts__t_sectors_op_write": 4,
-        "dram__sectors_read": 6,
-        "dram__sectors_write": 3,
-    }
+        "smsp__inst_executed": 12 + 3, "smsp__inst_executed_op_global_ld": 2,
+        "smsp__inst_executed_op_global_st": 1, "lts__t_sectors_op_read": 8,
+        "lts__t_sectors_op_write": 4, "dram__sectors_read": 6, "dram__sectors_write": 3,
+    }  # fmt: skip
     rows = [(f"{name}.sum", "", f"{count * warps:,}") for name, count in counts.items()]
     rows += [("launch__registers_per_thread", "register/thread", "16"),
              ("launch__shared_mem_per_block_static", "byte/block", "0")]  # fmt: skip

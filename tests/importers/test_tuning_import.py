@@ -108,7 +108,7 @@ def test_import_of_measured_times_keeps_and_counts_what_violates_the_conditions(
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "17,956 rows, 0 without a time" in said
-    assert "484 of 17,956 rows violate the search space's conditions; kept" in said
+    assert "rows outside the search space's conditions, kept: 484 of 17,956" in said
     results = open_store("gemm_measured.zarr")["gemm"].to_dataset()
     assert results.sizes == {"device": 1, "configuration": 17_956}
     assert results.device.item() == "rtx_2080_ti"
@@ -196,7 +196,7 @@ def test_t4_units_and_invalidity():
 def test_a_measured_store_has_the_mean_of_repeated_rows_and_answers_some_questions(capsys):
     _file("twice.csv", "x,time_ms", "1,2", "1,4", "2,nan", "2,8")
     assert main(["import", "twice.csv", "--device", "gtx_980_paper"]) == 0
-    assert "2 rows repeat a configuration" in capsys.readouterr().out
+    assert "rows that repeat a configuration, which has their mean: 2" in capsys.readouterr().out
     results = xr.open_datatree("twice_measured.zarr", engine="zarr")["twice"]
     assert results["execution_time"].values.tolist() == [[3e-3, 8e-3]]
     assert main(["info", "twice_measured.zarr"]) == 0

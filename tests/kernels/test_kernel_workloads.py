@@ -139,13 +139,8 @@ def test_hits_of_l1__only_of_what_the_device_keeps_there(keys, kept):
     told = f'pattern = "coalesced"\n{keys}{rates}'
     text = spoilt(KERNEL, 'pattern = "strided"\n' + LAST_OF_LOAD, told)
     for device in (
-        "rtx_2080_ti",
-        "tesla_p100",
-        "gtx_1080",
-        "gtx_980_paper",
-        "tesla_k20",
-        "gtx_680",
-    ):
+        "rtx_2080_ti", "tesla_p100", "gtx_1080", "gtx_980_paper", "tesla_k20", "gtx_680",
+    ):  # fmt: skip
         (load, _), _ = accesses_of(text, device)
         # What L1 does not keep L2 serves; DRAM is read as often.
         rates = (0.75, 0.5) if device in kept else (0, 0.875)

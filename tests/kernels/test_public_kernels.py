@@ -10,15 +10,9 @@ import sweep
 from sweep.space import Plan
 
 DEVICES = (  # of each generation from 3.0 on
-    "gtx_680",
-    "tesla_k20",
-    "gtx_980_paper",
-    "rtx_2080_ti",
-    "rtx_3090",
-    "a100_40gb",
-    "h100_sxm",
+    "gtx_680", "tesla_k20", "gtx_980_paper", "rtx_2080_ti", "rtx_3090", "a100_40gb", "h100_sxm",
     "rtx_5090",
-)
+)  # fmt: skip
 WITHOUT_ROWS = "radeon_pro_w7800"
 CHOSEN = {
     "reduction": {"block_size_x": 256, "use_shuffle": 1, "vector": 4, "num_blocks": 1024},

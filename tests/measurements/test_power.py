@@ -289,13 +289,8 @@ def test_bad_input_is_one_line_and_writes_nothing(case, folder, capsys):
 def test_the_command_writes_a_device_file_that_lints_clean(folder, capsys):
     written(Path("t.csv"), lines_of(6))
     given = [
-        "calibrate-power",
-        "t.csv",
-        "--device",
-        "gtx_980_paper",
-        "--measured-power",
-        "1000/3000",
-    ]
+        "calibrate-power", "t.csv", "--device", "gtx_980_paper", "--measured-power", "1000/3000",
+    ]  # fmt: skip
     assert main(given) == 0
     assert "wrote gtx_980_paper_power.toml" in capsys.readouterr().out
     assert main(["lint", "gtx_980_paper_power.toml"]) == 0

@@ -6,13 +6,15 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from sweep.cli import main
 from sweep.errors import SweepError
-from sweep.microbenchmarks.case import Case
+from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, SETTABLE, Case
 from sweep.microbenchmarks.gpu import NvidiaGpu, bindings
 
 ATTRIBUTES = {
@@ -82,41 +84,35 @@ class NvmlError(Exception):
 
 
 class Nvml:
-    """NVML, of which what changes or watches the GPU takes permission."""
+    """NVML, which refuses functions whose names have one of some words."""
 
     NVMLError = NvmlError
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
 
-    def __init__(self, permits=True, count=1):
-        self.permits, self.locked = permits, []
+    def __init__(self, *refuses, count=1):
+        self.refuses, self.locked = refuses, []
         self.answers = {
-            "Init": None, "DeviceGetCount": count, "DeviceGetHandleByIndex": 0,
-            "DeviceGetPciInfo": SimpleNamespace(busId="00000000:1B:00.0"),
+            "DeviceGetCount": count, "DeviceGetPciInfo": SimpleNamespace(busId="00000000:1B:00.0"),
             "SystemGetDriverVersion": "580.1", "DeviceGetSupportedMemoryClocks": [2619, 1593],
-            "DeviceGetSupportedGraphicsClocks": [1980, 1500, 1000],
+            "DeviceGetSupportedGraphicsClocks": [1980, 1500, 1000], "DeviceGetPowerUsage": 312_500,
         }  # fmt: skip
 
     def __getattr__(self, name):
-        return lambda *arguments: self.answers[name.removeprefix("nvml")]
+        return partial(self._call, name.removeprefix("nvml"))
 
-    def nvmlDeviceGetClockInfo(self, handle, domain):
-        return {1: 1965, 2: 2619}[domain]
-
-    def nvmlDeviceGetPowerUsage(self, handle, *clocks):
-        if not self.permits:
+    def _call(self, name, *arguments):
+        if any(word in name for word in self.refuses):
             raise NvmlError("Insufficient Permissions")
-        self.locked += [clocks] * bool(clocks)
-        return 312_500
-
-    nvmlDeviceSetGpuLockedClocks = nvmlDeviceSetMemoryLockedClocks = nvmlDeviceGetPowerUsage
-    nvmlDeviceResetGpuLockedClocks = nvmlDeviceResetMemoryLockedClocks = nvmlDeviceGetPowerUsage
+        self.locked += [arguments[1:]] * name.startswith("DeviceSet")
+        is_clock = name == "DeviceGetClockInfo"
+        return {1: 1965, 2: 2619}[arguments[1]] if is_clock else self.answers.get(name)
 
 
 CASE = Case("latencies", "l1", "source", 4, 32, 100, shared=60 << 10, buffer=4096, chain=128)
 
 
-def gpu_of(driver=None, nvml=None, index=0, **options) -> NvidiaGpu:
-    return NvidiaGpu(index, lambda source, capability: f"ptx {capability}",
+def gpu_of(driver=None, nvml=None, **options) -> NvidiaGpu:
+    return NvidiaGpu(0, lambda source, capability: f"ptx {capability}",
                      (driver or Driver(), nvml or Nvml()), **options)  # fmt: skip
 
 
@@ -164,23 +160,40 @@ def test_power_and_clocks__as_nvml_permits():
     shared = gpu_of(nvml=nvml, may_lock=False)
     shared.unlock()
     assert not shared.lock(1500.0, 1593.0) and len(nvml.locked) == 2
-    nvml.permits = False
-    assert gpu.watch(0.3) == () and not gpu.lock(1500.0, 1593.0)
+    assert gpu.refused == {} and shared.refused == {LOCK: "--no-lock"}
+
+
+@pytest.mark.parametrize(("word", "what"), [
+    ("Power", POWER), ("ClockInfo", CLOCKS), ("SetGpu", LOCK), ("SetMemory", LOCK),
+    ("SupportedMemory", SETTABLE), ("SupportedGraphics", SETTABLE), ("Reset", LOCK),
+])  # fmt: skip
+def test_refused__is_left_out_with_its_reason(word, what):
+    gpu = gpu_of(nvml=Nvml(word))
+    gpu.ready(CASE)
+    assert bool(gpu.watch(0.2)) == (what != POWER)
+    assert gpu.lock(1500.0, 1593.0) == ("Set" not in word)
+    assert gpu.clocks() == ((1980.0, 2619.0) if what == CLOCKS else (1965.0, 2619.0))
     gpu.unlock()
+    assert gpu.refused == {what: "NVML: Insufficient Permissions"}
 
 
 @pytest.mark.parametrize(
-    ("answers", "nvml", "index", "reason"),
+    ("answers", "nvml", "reason"),
     [
-        ({"cuInit": (Result.CUDA_ERROR_NO_DEVICE,)}, Nvml(), 0, "no GPU of NVIDIA here: CUDA says"),
-        ({}, Nvml(count=2), 2, "--gpu 2: there are 2 GPUs here, from 0 on"),
-        ({"cuMemAlloc": (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)}, Nvml(), 0,
-         r"cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS \(latencies, l1\)"),
+        ({"cuInit": (Result.CUDA_ERROR_NO_DEVICE,)}, Nvml(), "no GPU of NVIDIA here: CUDA says"),
+        ({}, Nvml(count=0), "--gpu 0: GPUs count from 0; this machine has 0"),
+        *(({}, Nvml(word), "does not tell which GPU it is: Insufficient Permissions")
+          for word in ("Init", "Handle", "PciInfo", "DriverVersion")),
+        ({"cuMemAlloc": (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)}, Nvml(),
+         "cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS (latencies, "),
     ],
 )  # fmt: skip
-def test_bad__one_line(answers, nvml, index, reason):
-    with pytest.raises(SweepError, match=reason):
-        gpu_of(Driver(**answers), nvml, index).ready(CASE)
+def test_bad__one_line_and_no_file(answers, nvml, reason, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sweep.microbenchmarks.gpu.bindings", lambda: (Driver(**answers), nvml))
+    monkeypatch.setattr("sweep.cuda.nvrtc.load", lambda *_: SimpleNamespace(
+        compile=lambda *_: SimpleNamespace(ptx="")))  # fmt: skip
+    assert main(["calibrate", "--gpu", "-o", str(tmp_path / "mine.toml")]) == 2
+    assert reason in capsys.readouterr().err.splitlines()[-1] and not list(tmp_path.iterdir())
 
 
 def test_bindings_not_installed__says_what_to_install(monkeypatch):

@@ -15,7 +15,7 @@ from support.simulated_gpu import FACTS, SimulatedGpu
 from sweep.cuda import nvrtc
 from sweep.errors import SweepError
 from sweep.microbenchmarks import luo_suda_2011, zhang_owens_2011
-from sweep.microbenchmarks.case import Sample, Samples, checked
+from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, Sample, Samples, checked
 from sweep.microbenchmarks.gpu import links
 from sweep.microbenchmarks.procedures import all_cases, all_values, as_json, from_json
 from sweep.microbenchmarks.running import measured
@@ -249,13 +249,16 @@ def test_clocks__are_locked_and_given_free(samples):
     assert all(case.over_clocks for case, at in gpu.ran if at != (1410.0, 1215.0))
 
 
-def test_clocks_not_permitted__one_line_and_no_fit_over_them():
+@pytest.mark.parametrize("refused", [LOCK, CLOCKS, POWER])
+def test_refused__one_line_and_no_fit_over_the_clocks(refused):
     lines: list[str] = []
-    samples = measured(SimulatedGpu(permits=False, power=False), lines.append)
-    assert "the clocks are not locked" in lines[0] and "NVML reads no power" in lines[1]
-    assert not any(sample.locked for sample in samples.found)
+    samples = measured(SimulatedGpu(refused), lines.append)
+    assert len(lines) == 1 and lines[0].startswith(f"no {refused} (NVML: Not Supported): ")
+    is_held = {sample.locked for sample in samples.found}
+    assert is_held == ({True} if refused == POWER else {False})
+    assert len({sample.core for sample in samples.found}) == (4 if refused == POWER else 1)
     keys = {value.key for value in all_values(samples)}
-    assert "model.wang_chu.dm_lat_slope_cycles" not in keys
+    assert ("model.wang_chu.dm_lat_slope_cycles" in keys) == (refused == POWER)
     assert "microbenchmark.dram_latency" in keys
 
 
@@ -279,7 +282,7 @@ def test_time__limits_what_is_begun(monkeypatch):
     lines: list[str] = []
     few = measured(SimulatedGpu(), lines.append, minutes=2.0)
     assert 10 < len(few.found) < len(all_cases(FACTS))
-    assert lines and "were not begun in 2 minutes" in lines[-1]
+    assert lines and "not begun in 2 minutes: " in lines[-1]
     with pytest.raises(SweepError, match="no time"):
         measured(SimulatedGpu(), lines.append, minutes=0.0)
 

@@ -37,14 +37,11 @@ def body(issued, moved, core_freq, bandwidth):
     cycles = max(issued, T)
     by_memory = T > issued
     return {
-        "execution_cycles": cycles,
-        "cycles_per_instruction": cycles / issued,
-        "core_activity": issued / cycles,
-        "memory_activity": T / cycles,
-        "regime": 129.0 if by_memory else 128.0,
-        "bound": MEMORY if by_memory else COMPUTE,
+        "execution_cycles": cycles, "cycles_per_instruction": cycles / issued,
+        "core_activity": issued / cycles, "memory_activity": T / cycles,
+        "regime": 129.0 if by_memory else 128.0, "bound": MEMORY if by_memory else COMPUTE,
         "transfer_cycles": T,
-    }
+    }  # fmt: skip
 
 
 def prepare(work, variant):

@@ -85,7 +85,7 @@ def test_space__has_one_dimension_whatever_the_number_of_values():
     ({"m": [[1]]}, r"row 1: m: \[1\] is neither a number"),
     ({"is_integer": [0, "x"]}, "mixes numbers and strings"),
     ({"is_integer": ["x"]}, "row 1: is_integer = 'x': the kernel file has values like 0"),
-    ({"m": [1, 2], "n": [1]}, "problems.n has 1 values, problems.m 2: a row has one of each"),
+    ({"m": [1, 2], "n": [1]}, "problems.n has 1 value, problems.m 2: a row has one of each"),
     ({"m": 4}, "problems.m = 4: needs a list, a value per row"),
     ({}, "problems: the list is empty"), ([], "the list is empty"), ({"m": []}, "list is empty"),
     ([{"m": 1, "n": 2}, {"m": 1}], "row 1 has 'n', row 2 has not"),

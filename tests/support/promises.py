@@ -35,14 +35,10 @@ LATER = {
     "zhang_owens": {"global_latency": 1},
     "lemeire": {"memory_completion": 1},
     "combined": {
-        "dram_latency": 1,
-        "cache_wait": 1,
-        "matrix_chain": 1,
-        "shared_latency": 1,
-        "alu_latency": 1,
-        "link_wait": 1,
+        "dram_latency": 1, "cache_wait": 1, "matrix_chain": 1, "shared_latency": 1,
+        "alu_latency": 1, "link_wait": 1,
     },
-}
+}  # fmt: skip
 # What a higher core clock raises: core cycles of DRAM's latency and service, and the clock itself.
 QUICKER = {
     "hong_kim": {"core_freq": 1, "mem_ld": 1, "departure_del_uncoal": 1, "departure_del_coal": 1},

@@ -21,14 +21,11 @@ from sweep.specs import list_devices, load_device
 ROOT = Path(__file__).resolve().parents[2]
 
 RETURNED = {
-    "Finished": "sweep.runs.running",
-    "Damage": "sweep.store.verify",
-    "Imported": "sweep.measurements.importing",
-    "Profiled": "sweep.measurements.profiled",
-    "Exported": "sweep.measurements.exporting",
-    "Explanation": "sweep.explanation.sections",
+    "Finished": "sweep.runs.running", "Damage": "sweep.store.verify",
+    "Imported": "sweep.measurements.importing", "Profiled": "sweep.measurements.profiled",
+    "Exported": "sweep.measurements.exporting", "Explanation": "sweep.explanation.sections",
     "Reproduction": "sweep.papers",
-}
+}  # fmt: skip
 """Classes that public functions return, and the modules that define them."""
 
 
@@ -139,7 +136,7 @@ def choice() -> str:
         convolution, xgemm, clocks = model.accuracy
         rows.append(row(f"[`{name}`](docs/models/{name}.md)", model.purpose,
                         f"{convolution:g} / {xgemm:g} %", f"{clocks:.1f} %"))  # fmt: skip
-    head = ("model", "use it for", "best of its first ten, slower than the optimum",
+    head = ("model", "use it for", "what the best of its first ten loses to the optimum",
             "error at other clocks")  # fmt: skip
     return "\n".join([row(*head), row(*["---"] * len(head)), *rows])
 
@@ -207,16 +204,10 @@ def ranges() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "choice": choice,
-    "models": models,
-    "errata": errata,
-    "promises": promises,
-    "variables": variables,
-    "codes": codes,
-    "functions": functions,
-    "attributes": attributes,
+    "choice": choice, "models": models, "errata": errata, "promises": promises,
+    "variables": variables, "codes": codes, "functions": functions, "attributes": attributes,
     "ranges": ranges,
-}
+}  # fmt: skip
 
 MARKED = re.compile(
     r"(<!-- (\w+): made by tests/support/readme_tables.py -->\n)(.*?)(<!-- end -->)", re.DOTALL

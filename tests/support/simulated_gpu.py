@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.microbenchmarks import hong_kim_2009, lemeire_2016, luo_suda_2011
-from sweep.microbenchmarks.case import Case, Facts, Sample
+from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, Case, Facts, Sample
 from sweep.microbenchmarks.latencies import STEPS
 from sweep.microbenchmarks.launches import CYCLES, LAUNCHES
 
@@ -37,9 +37,9 @@ class SimulatedGpu:
 
     facts = FACTS
 
-    def __init__(self, noise: float = 0.01, permits: bool = True, power: bool = True) -> None:
-        self.random = np.random.default_rng(7)
-        self.noise, self.permits, self.power = noise, permits, power
+    def __init__(self, *refused: str, noise: float = 0.01) -> None:
+        self.random, self.noise = np.random.default_rng(7), noise
+        self.refused = dict.fromkeys(refused, "NVML: Not Supported")
         self.at = (FACTS.core_nominal, FACTS.memory_nominal)
         self.calls: list[str] = []
         self.ran: list[tuple[Case, tuple[float, float]]] = []
@@ -50,18 +50,18 @@ class SimulatedGpu:
 
     def lock(self, core: float, memory: float) -> bool:
         self.calls.append("lock")
-        if self.permits:
+        if LOCK not in self.refused:
             self.at = core, memory
-        return self.permits
+        return LOCK not in self.refused
 
     def unlock(self) -> None:
         self.calls.append("unlock")
 
     def clocks(self) -> tuple[float, float]:
-        return self.at
+        return (FACTS.core_nominal, FACTS.memory_nominal) if CLOCKS in self.refused else self.at
 
     def watch(self, seconds: float) -> tuple[float, ...]:
-        if not self.power:
+        if POWER in self.refused:
             return ()
         core, memory = (clock / 1e3 for clock in self.at)
         busy, moving = self.activities()

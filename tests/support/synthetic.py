@@ -16,13 +16,9 @@ import xarray as xr
 from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS
 
 REGIMES = {
-    "none": 0,
-    "hong_kim_eq22": 1,
-    "hong_kim_eq23": 2,
-    "hong_kim_eq24": 3,
-    "wang_chu_eq9": 10,
+    "none": 0, "hong_kim_eq22": 1, "hong_kim_eq23": 2, "hong_kim_eq24": 3, "wang_chu_eq9": 10,
     "wang_chu_eq13": 12,
-}
+}  # fmt: skip
 DEVICES = {"gtx_280": (602.0, 1107.0), "gtx_980": (1126.0, 3505.0)}  # nominal MHz
 MODELS = ("hong_kim", "wang_chu")
 CLOCKS = ("core_clock", "memory_clock")

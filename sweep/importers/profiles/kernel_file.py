@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sweep.errors import ProfileError, SpecError
+from sweep.errors import ProfileError, SpecError, counted
 from sweep.importers.profiles.launches import bare_name
 from sweep.specs import Measured
 from sweep.specs.kernel import KernelFile
@@ -144,7 +144,7 @@ def kernel_text(
         f"{inputs.kernel}: one launch, as profiled",
         f"derived: profile {sources}",
         comments=[
-            f"Written by `sweep profile` from {sources}: {mean}, {inputs.warps} warps.",
+            f"Written by `sweep profile` from {sources}: {mean}, {counted(inputs.warps, 'warp')}.",
             "",
             "Counts are those of a warp, as the mean over all warps. Transactions are those that",
             "the L1 cache passes on to L2; of textures, those that it is asked for.",

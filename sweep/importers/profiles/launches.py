@@ -278,7 +278,7 @@ def chosen(
         n_launches = means[0].invocations
         raise ProfileError(f"{where}: the counters of {shown} are means over {n_launches} launches")
     if not 1 <= number <= len(single):
-        raise ProfileError(f"{where}: {shown} has {len(single)} launches in the profile")
+        raise ProfileError(f"{where}: launches of {shown} in the profile: {len(single)}")
     return [single[number - 1], *(launch for launch in own if launch.is_mean)]
 
 
