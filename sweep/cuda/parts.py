@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator
 
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, executed
 from sweep.importers.ptx.stages import Stage, added
-
-
-class Access(NamedTuple):
-    """What accesses of different texts have in common if they are one access of the file."""
-
-    space: str
-    direction: str
-    origin: str
-    pattern: str
-    bytes: int
-    is_copy: bool
-    number: int = 1
 
 
 def parts_of(analysis: Analysis) -> Iterator[Stage]:
@@ -36,40 +23,29 @@ def parts_of(analysis: Analysis) -> Iterator[Stage]:
     yield part
 
 
-def accesses_of(part: Stage) -> Iterator[tuple[Access, tuple[Shape, Amount]]]:
-    """Yield the accesses of a stage; what differs in transactions only is one, in the mean."""
-    merged: dict[tuple[Access, tuple[int, ...]], list[tuple[Shape, Amount]]] = {}
+def accesses_of(part: Stage) -> dict[Hashable, tuple[Shape, Amount]]:
+    """Return the accesses of a stage by what they share with those of other texts.
+
+    What differs in transactions only is one access, in the mean.
+    """
+    merged: dict[tuple[Shape, int, int, int], list[tuple[Shape, Amount]]] = {}
     for shape, amount in part.of(Shape).items():
         pattern = "measured" if shape.transactions else shape.pattern
-        common = Access(
-            shape.space, shape.direction, shape.origin, pattern, shape.bytes, shape.is_copy
-        )
-        key = common, (shape.x, shape.y, shape.z)
-        merged.setdefault(key, []).append((shape, amount))
-    numbers: Counter[Access] = Counter()
-    for (common, _), found in merged.items():
+        common = shape._replace(words=1, pattern=pattern, x=0, y=0, z=0, assumed="", transactions=0)
+        merged.setdefault((common, shape.x, shape.y, shape.z), []).append((shape, amount))
+    numbers: Counter[Shape] = Counter()
+    result: dict[Hashable, tuple[Shape, Amount]] = {}
+    for (common, *_), found in merged.items():
         numbers[common] += 1
         weights = [executed(amount, {}) for _, amount in found]
         total = sum(shape.transactions * n for (shape, _), n in zip(found, weights, strict=True))
         mean = total / sum(weights) if sum(weights) else found[0][0].transactions
+        shape = found[0][0]._replace(transactions=mean)
         amount = added(("", amount) for _, amount in found)[""]
-        yield (
-            common._replace(number=numbers[common]),
-            (found[0][0]._replace(transactions=mean), amount),
-        )
+        result[common, numbers[common]] = shape, amount
+    return result
 
 
 def weight_of(part: Stage) -> float:
     """Return the instructions of a stage, once each loop of unknown length."""
     return sum(executed(amount, {}) for amount in part.of(str).values())
-
-
-def multiply_adds_of(analysis: Analysis, sizes: Mapping[str, float]) -> dict[str, float]:
-    """Return the multiply-adds of a matrix instruction by type, in the mean over the code."""
-    found: dict[str, float] = {}
-    products = analysis.products(sizes)
-    total = sum(products.values())
-    for product, n in products.items():
-        for kind, factor in product.numbers:
-            found[kind] = found.get(kind, 0.0) + n * factor
-    return {kind: n / total for kind, n in found.items() if total}
