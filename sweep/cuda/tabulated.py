@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweep.cuda.columns import table_of
 from sweep.cuda.configurations import FROM_OUTSIDE, Setting, Variant
 from sweep.cuda.matching import Given, number_of
-from sweep.cuda.parts import accesses_of, parts_of, weight_of
 from sweep.errors import SweepError
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
-from sweep.importers.ptx.control_flow import Amount
+from sweep.importers.ptx.control_flow import Amount, executed
 from sweep.importers.ptx.module import PtxError, capability_of, own_architectures
-from sweep.importers.ptx.stages import Stage
+from sweep.importers.ptx.stages import Stage, added
 from sweep.importers.ptx.writer import ESTIMATED, GIVEN, Writer
 from sweep.specs.kernel import KernelFile, Value
 
@@ -141,7 +140,7 @@ class _Writer(Writer):
             self.tables["parameters"][name] = values
             self.n_combinations *= len(values)
         self._name_loops()
-        self.parts = [list(parts_of(analysis)) for analysis in analyses]
+        self.parts = [list(_parts_of(analysis)) for analysis in analyses]
         self._check_loops()
         n_parts = len(self.parts[0])
         self.names = {1: ("",), 3: ("before", "loop", "after")}.get(n_parts) or [
@@ -205,8 +204,28 @@ class _Writer(Writer):
         self.resources("max(1, compiled_registers)", "compiled_shared_bytes", dynamic)
 
     def accesses_of(self, stage: Stage) -> Mapping[Hashable, tuple[Shape, Amount]]:
-        """Return a stage's accesses by what they share with those of other texts."""
-        return accesses_of(stage)
+        """Return a stage's accesses by what they share with those of other texts.
+
+        What differs in transactions only is one access, in the mean.
+        """
+        merged: dict[tuple[Shape, int, int, int], list[tuple[Shape, Amount]]] = {}
+        for shape, amount in stage.of(Shape).items():
+            pattern = "measured" if shape.transactions else shape.pattern
+            common = shape._replace(
+                words=1, pattern=pattern, x=0, y=0, z=0, assumed="", transactions=0
+            )
+            merged.setdefault((common, shape.x, shape.y, shape.z), []).append((shape, amount))
+        numbers: Counter[Shape] = Counter()
+        result: dict[Hashable, tuple[Shape, Amount]] = {}
+        for (common, *_), found in merged.items():
+            numbers[common] += 1
+            weights = [executed(amount, {}) for _, amount in found]
+            total = sum(one.transactions * n for (one, _), n in zip(found, weights, strict=True))
+            first = found[0][0]
+            mean = total / sum(weights) if sum(weights) else first.transactions
+            amount = added(("", amount) for _, amount in found)[""]
+            result[common, numbers[common]] = first._replace(transactions=mean), amount
+        return result
 
     def entries(
         self, values: dict[str, Value], shape: Shape, stage: Stage
@@ -226,9 +245,12 @@ class _Writer(Writer):
         """Add spills in the largest loop; without stages the table adds them."""
         spilled = [name for name in FROM_OUTSIDE if name.startswith("spill")]
         columns = self.formulas.columns
-        loops = [(sum(map(weight_of, stages)), name, stages)
-                 for name, *stages in zip(self.names, *self.parts, strict=True)
-                 if stages[0].loop]  # fmt: skip
+        # The instructions of each loop, once each inner loop of unknown length.
+        loops = [
+            (sum(executed(n, {}) for stage in stages for n in stage.of(str).values()), name, stages)
+            for name, *stages in zip(self.names, *self.parts, strict=True)
+            if stages[0].loop
+        ]
         if not all(any(columns.get(name, ())) for name in spilled):
             for name in spilled:
                 columns.pop(name, None)
@@ -306,3 +328,15 @@ class _Writer(Writer):
 def _product(sides: Sequence[int | str]) -> str:
     """Return the product of sides as an expression."""
     return " * ".join(f"({side})" for side in sides if side != 1) or "1"
+
+
+def _parts_of(analysis: Analysis) -> Iterator[Stage]:
+    """Yield the code before the first loop, the loop, the code after it, and so on."""
+    part = Stage(None, (None, False), share=1.0)
+    for stage in analysis.stages:
+        if stage.loop is None:
+            part.absorb(stage)
+        else:
+            yield from (part, stage)
+            part = Stage(None, (None, False), share=1.0)
+    yield part

@@ -135,13 +135,6 @@ def footprint_of(reads: Iterable[Read], grid: tuple[int, ...] | None) -> Footpri
     return Footprint(asked, own, common)
 
 
-def hits(has_common: bool, stored: str, threads: str, blocks: str) -> str:
-    """Return the share of accesses that hit as an expression of the derived names of bytes."""
-    distinct = f"(distinct_bytes + common_bytes / ({blocks}))" if has_common else "distinct_bytes"
-    share = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {stored})"
-    return f"{share} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
-
-
 def _copied(instruction: Instruction, values: Values, block: Sides | None) -> float:
     """Return a thread's share of a tile that is loaded for its block, 0 if none is."""
     meaning = meaning_of(instruction)

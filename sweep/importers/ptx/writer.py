@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Loop
-from sweep.importers.ptx.footprint import footprint_of, hits
+from sweep.importers.ptx.footprint import footprint_of
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added
@@ -203,25 +203,21 @@ class Writer:
             )
             for analysis in self.analyses
         ]
+        totals = [own.get("", {}) for own in found]
         values: dict[str, Value] = {}
         for kind in (*MATRIX_TYPES, "single_warp"):
-            if not any(kind in own for own in found):
-                continue
-            column, amounts = f"{kind}_multiply_adds", [own.get(kind, {}) for own in found]
-            totals = [own.get("", {}) for own in found]
+            amounts = [own.get(kind, {}) for own in found]
             means = [
                 {amount.get(passage, 0.0) / n for passage, n in total.items()} or {0.0}
                 for amount, total in zip(amounts, totals, strict=True)
             ]
+            column = f"{kind}_multiply_adds"
             if all(len(mean) == 1 for mean in means):
-                values[kind] = self.formulas.number(column, [mean.pop() for mean in means])
+                values[kind] = self.formulas.number(column, list(map(max, means)))
             else:
-                text, total = (
-                    self.formulas.text(column, amounts),
-                    self.formulas.text("products", totals),
-                )
-                values[kind] = f"({text}) / max(1, {total})"
-        self.file.table("[matrix]", values)
+                text = self.formulas.text(column, amounts)
+                values[kind] = f"({text}) / max(1, {self.formulas.text('products', totals)})"
+        self.file.table("[matrix]", {kind: value for kind, value in values.items() if value})
 
     def parallelism(self) -> None:
         """Add the loads from shared memory that a copying loop can issue back to back."""
@@ -251,8 +247,12 @@ class Writer:
                 text = self.formulas.text(f"{name}_bytes", [getattr(own, name) for own in found])
                 self.tables["derived"][f"{name}_bytes"] = text
             stored = self.formulas.text("stored_bytes", list(map(_stored_bytes, self.analyses)))
-            threads = f"({launch['threads_per_block']})"
-            rate = hits(has_common, stored, threads, f"({launch['blocks']})")
+            threads, blocks = (f"({launch[name]})" for name in ("threads_per_block", "blocks"))
+            distinct = "distinct_bytes"
+            if has_common:
+                distinct = f"(distinct_bytes + common_bytes / {blocks})"
+            share = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {stored})"
+            rate = f"{share} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
             why = "what blocks read again is in L2 if all that they read fits"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate}, remarks)
