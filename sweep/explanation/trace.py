@@ -17,14 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sweep.compiler.program import Assignment, Program
-from sweep.explanation.formulas import (
-    Operand,
-    combined,
-    constant,
-    named,
-    symbol_text,
-    units_text,
-)
+from sweep.explanation.formulas import Operand, combined, constant, named, symbol_text, units_text
 from sweep.explanation.sections import Comparison, Line
 from sweep.models.base import EquationInfo, Symbol
 
