@@ -129,16 +129,15 @@ class _Writer(Writer):
         super().__init__(analyses, file)
         self.variants, self.given, self.tile_order = variants, given, given.tile_order
         self.good = [variant for variant in variants if not variant.reason]
-        self.n_combinations = 1
         first = variants[0].configuration
         given.check_names(first)
         for name, size in given.sizes.items():
             self.assume("sizes", name, size, GIVEN)
-        for name in first:
-            found = {variant.configuration[name] for variant in variants}
-            values = sorted(found, key=lambda value: (str(type(value)), value))
-            self.tables["parameters"][name] = values
-            self.n_combinations *= len(values)
+        found = {name: {variant.configuration[name] for variant in variants} for name in first}
+        self.n_combinations = math.prod(map(len, found.values()))
+        for name, values in found.items():
+            in_order = sorted(values, key=lambda value: (str(type(value)), value))
+            self.tables["parameters"][name] = in_order
         self._name_loops()
         self.parts = [list(_parts_of(analysis)) for analysis in analyses]
         self._check_loops()

@@ -10,7 +10,7 @@ from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Graph, Loop, executions, nest
 from sweep.importers.ptx.module import PtxError, capability_of, own_architectures
-from sweep.importers.ptx.stages import InstructionCosts, Stage, added
+from sweep.importers.ptx.stages import InstructionCosts, Stage, added, counted
 from sweep.importers.ptx.summary import product_lines
 from sweep.importers.ptx.writer import ESTIMATED, GIVEN, Writer
 from sweep.specs.kernel import KernelFile, Value, toml
@@ -187,8 +187,7 @@ class _Writer(Writer):
 
     def loops(self) -> None:
         """Add the loop with most global accesses, as the phases of Wang & Chu."""
-        stages = self.analysis.stages
-        found = [access for stage in stages for access in stage.of(Shape).items()]
+        found = counted(self.analysis.stages, Shape).items()
         weights: dict[Loop, float] = {}
         for shape, amount in found:
             for passage, number in amount.items() if shape.space == "global" else ():

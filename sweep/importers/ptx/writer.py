@@ -14,7 +14,7 @@ from sweep.importers.ptx.control_flow import Amount, Loop
 from sweep.importers.ptx.footprint import footprint_of
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
-from sweep.importers.ptx.stages import Stage, added
+from sweep.importers.ptx.stages import Stage, added, counted
 from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import KernelFile, Value
 
@@ -197,8 +197,7 @@ class Writer:
         found = [
             added(
                 (kind, {passage: n * factor for passage, n in amount.items()})
-                for stage in analysis.stages
-                for product, amount in stage.of(Product).items()
+                for product, amount in counted(analysis.stages, Product).items()
                 for kind, factor in (("", 1.0), *product.numbers)
             )
             for analysis in self.analyses
@@ -288,7 +287,6 @@ def _stored_bytes(analysis: Analysis) -> Amount:
     """Return the bytes that a thread stores to global memory."""
     return added(
         ("", {passage: n * shape.bytes for passage, n in amount.items()})
-        for stage in analysis.stages
-        for shape, amount in stage.of(Shape).items()
+        for shape, amount in counted(analysis.stages, Shape).items()
         if (shape.space, shape.direction) == ("global", "store")
     )[""]
