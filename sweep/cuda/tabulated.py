@@ -6,27 +6,25 @@ configuration and compute capability. The code before, in and after each loop is
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from sweep.cuda.configurations import FROM_OUTSIDE, Variant
-from sweep.cuda.frame import Frame
+from sweep.cuda.columns import table_of
+from sweep.cuda.configurations import FROM_OUTSIDE, Setting, Variant
 from sweep.cuda.matching import Given, number_of
-from sweep.cuda.parts import accesses_of, multiply_adds_of, weight_of
-from sweep.errors import counted
+from sweep.errors import SweepError, counted
+from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
-from sweep.importers.ptx.footprint import footprint_of, hits
-from sweep.importers.ptx.kernel_file import NO_WAIT, loads_of, stored_bytes
-from sweep.importers.ptx.module import PtxError, capability_of
-from sweep.importers.ptx.stages import Stage
-from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
-from sweep.specs.kernel import Value
+from sweep.importers.ptx.control_flow import Amount, executed
+from sweep.importers.ptx.module import PtxError, capability_of, own_architectures
+from sweep.importers.ptx.stages import Stage, added
+from sweep.importers.ptx.writer import ESTIMATED, GIVEN, Writer
+from sweep.specs.kernel import KernelFile, Value
 
 MOST_NOTES = 20
-_GIVEN = "given when the PTX was read"
 _UNKNOWN_REUSE = (
     "PTX does not tell which of their blocks' data lies in L2 because others read it too: a kernel",
     "on tiles needs [tile_order], and `reuse` in its loads (sweep ptx --tile-order).",
@@ -81,131 +79,183 @@ def tabulated(
     SweepError
         The texts have different numbers of loops, or a name has no value.
     """
-    return _Writer(variants, analyses, given, source, compiler).written(key)
+    targets = list(dict.fromkeys(a.function.module.target for a in analyses))
+    words = f"{counted(len(variants), 'configuration')} for {', '.join(targets)}"
+    first = analyses[0].function
+    file = KernelFile(
+        first.plain_name, f"Kernel {first.plain_name}, read from PTX of {words}",
+        f"derived: counted in the PTX of {source}, entry {first.name}",
+        [f"Written by sweep from {source}: {words}.", "",
+         "Counts are dynamic, of one thread; compiled_... are columns of the table. Both sides",
+         "of a branch count in full; instructions under a predicate count as executed."],
+    )  # fmt: skip
+    writer = _Writer(variants, analyses, given, file)
+    writer.threads_and_blocks()
+    writer.columns_from_outside()
+    writer.code()
+    writer.spills()
+    writer.parallelism()
+    writer.matrix()
+    writer.reuse()
+    file.table("[compiled]", {"table": f"{key}.compiled.csv"})
+    writer.constraints(targets)
+    remarks = writer.remarks(targets)
+    modules = [analysis.function.module for analysis in analyses]
+    failed = len(variants) - len(analyses)
+    table = table_of(
+        writer.formulas.columns,
+        variants,
+        [capability_of(module.target) for module in modules],
+        {
+            "compiler": compiler or f"a compiler of PTX ISA {modules[0].version}",
+            "source": source,
+            "variants": counted(len(variants), "configuration")
+            + (f", {failed:,} of them do not compile" if failed else ""),
+        },
+    )
+    return Tabulated(file.text(table), table, remarks)
 
 
-class _Writer(Frame):
-    """Adds the code to the frame."""
+class _Writer(Writer):
+    loop_names = {}  # which differ
 
-    def written(self, key: str) -> Tabulated:
-        """Return the file and its table."""
-        launch: dict[str, Value] = {}
-        resources: dict[str, Value] = {}
-        parameters = {name: self._values(name) for name in self.variants[0].configuration}
-        for header, values in (("sizes", self.sizes), ("parameters", parameters),
-                               ("derived", self.derived), ("launch", launch),
-                               ("resources", resources)):  # fmt: skip
-            self.file.table(f"[{header}]", values)
-        self.launch(launch)
-        self.resources(resources)
-        self._code()
-        self._matrix()
-        self._cache(launch)
-        self.file.table("[compiled]", {"table": f"{key}.compiled.csv"})
-        self.constraints(parameters)
-        remarks = self._remarks()
-        modules = [analysis.function.module for analysis in self.analyses]
-        failed = len(self.variants) - len(self.good)
-        table = self.columns.table(
-            self.variants,
-            [capability_of(module.target) for module in modules],
-            {
-                "compiler": self.compiler or f"a compiler of PTX ISA {modules[0].version}",
-                "source": self.source,
-                "variants": counted(len(self.variants), "configuration")
-                + (f", {failed:,} of them do not compile" if failed else ""),
-            },
-        )
-        return Tabulated(self.file.text(table), table, remarks)
-
-    def _values(self, name: str) -> Any:
-        found = {variant.configuration[name] for variant in self.variants}
-        return sorted(found, key=lambda value: (str(type(value)), value))
-
-    def _code(self) -> None:
-        """Add stages, or totals where no loop matters."""
+    def __init__(
+        self,
+        variants: Sequence[Variant],
+        analyses: Sequence[Analysis],
+        given: Given,
+        file: KernelFile,
+    ) -> None:
+        super().__init__(analyses, file)
+        self.variants, self.given, self.tile_order = variants, given, given.tile_order
+        self.good = [variant for variant in variants if not variant.reason]
+        first = variants[0].configuration
+        given.check_names(first)
+        for name, size in given.sizes.items():
+            self.assume("sizes", name, size, GIVEN)
+        found = {name: {variant.configuration[name] for variant in variants} for name in first}
+        self.n_combinations = math.prod(map(len, found.values()))
+        for name, values in found.items():
+            in_order = sorted(values, key=lambda value: (str(type(value)), value))
+            self.tables["parameters"][name] = in_order
+        self._name_loops()
+        self.parts = [list(_parts_of(analysis)) for analysis in analyses]
+        self._check_loops()
         n_parts = len(self.parts[0])
-        names = {1: ("",), 3: ("before", "loop", "after")}.get(n_parts) or [
+        self.names = {1: ("",), 3: ("before", "loop", "after")}.get(n_parts) or [
             f"loop_{i // 2 + 1}" if i % 2 else f"part_{i // 2 + 1}" for i in range(n_parts)
         ]
-        weights = []
-        for place, name in enumerate(names):
-            parts = [parts[place] for parts in self.parts]
-            found = [part.of(str) for part in parts]
-            prefix = f"{name}_" if name else ""
-            counts = {
-                kind: self.amount(f"{prefix}{kind}", [own.get(kind, {}) for own in found])
-                for kind in (*INSTRUCTION_CLASSES, "barrier")
-                if any(kind in own for own in found)
-            }
-            barriers = {"barriers": counts.pop("barrier")} if "barrier" in counts else {}
-            if not name:
-                self.file.table("[instructions]", counts or {"integer": 0})
-                self.file.table("[synchronisation]", barriers)
-            elif any(part.counts for part in parts):
-                often = self.amount(
-                    f"{name}_executions", [{part.passage: part.share or 1.0} for part in parts]
+
+    def names_of(self, variant: Variant) -> dict[str, Setting]:
+        """Return the names that expressions may read, with a variant's values."""
+        return {**self.given.sizes, **variant.configuration}
+
+    def _name_loops(self) -> None:
+        """Give loops of the same trip count the same name."""
+        names: dict[str, str] = {}
+        for loop in (x for a in self.analyses for x in a.graph.loops if x.formula):
+            number = f"_{len(names) + 1}" if names else ""
+            loop.size = names.setdefault(loop.formula, f"trips{number}")
+        self.tables["derived"] |= {name: text for text, name in names.items()}
+
+    def _check_loops(self) -> None:
+        n_parts = [len(parts) for parts in self.parts]
+        for variant, n in zip(self.good, n_parts, strict=True):
+            if n != n_parts[0]:
+                raise SweepError(
+                    f"{self.good[0].name} has {n_parts[0] // 2} loops with memory accesses or of"
+                    f" unknown length, {variant.name} has {n // 2}: --stages none counts the totals"
+                    " of each, or give files with equal loops"
                 )
-                buffers = [p.pipeline.buffers if p.pipeline else 0.0 for p in parts]
-                ahead = self.columns.value(f"{name}_buffers", [{"": n} for n in buffers])
-                stage: dict[str, Value] = {"name": name}
-                if often != 1:
-                    stage["executions"] = often
-                stage |= counts or {"integer": 0}
-                stage |= barriers
-                if ahead:
-                    stage["buffers"] = ahead
-                self.file.table("[[stage]]", stage)
-                if place % 2:
-                    weights.append((sum(map(weight_of, parts)), name, often))
-            self._accesses(name, prefix, parts, in_loop=bool(place % 2))
-        self._spills(max(weights) if weights else None)
-        self._parallelism()
 
-    def _accesses(self, name: str, prefix: str, parts: Sequence[Stage], *, in_loop: bool) -> None:
-        own = [dict(accesses_of(part)) for part in parts]
-        taken: Counter[str] = Counter()
-        for access in dict.fromkeys(key for found in own for key in found):
-            taken[access.direction] += 1
-            called = f"{prefix}{access.direction}_{taken[access.direction]}"
-            amounts = [found[access][1] if access in found else {} for found in own]
-            shapes = [found[access][0] if access in found else None for found in own]
-            some = next(shape for shape in shapes if shape is not None)
-            count = self.amount(called, amounts)
-            values: dict[str, Value] = {"name": called, "kind": access.direction, "count": count}
-            if name:
-                values["stage"] = name
-            values |= {"bytes": access.bytes, "pattern": access.pattern}
-            wanted = {"measured": {"transactions": "transactions"}, "strided": {"stride": "x"},
-                      "affine": {"x": "x", "y": "y", "z": "z"}}  # fmt: skip
-            for item, attribute in wanted.get(access.pattern, {}).items():
-                numbers = [{"": float(getattr(shape or some, attribute))} for shape in shapes]
-                values[item] = self.columns.value(f"{called}_{item}", numbers)
-            comments = [access.origin] * bool(access.origin)
-            is_tile = (access.space, access.direction) == ("global", "load")
-            is_tile &= access.origin not in ("atomic", "local memory")
-            entries = [values]
-            if self.tile_order and is_tile and (in_loop or access.is_copy):
-                entries = [
-                    {**values, "name": f"{called}_{side}", "reuse": side,
-                     "count": f"({count}) * share_of_{side}"}
-                    for side in ("row", "column")
-                ]  # fmt: skip
-            assumed = next((s.assumed for s in shapes if s and s.assumed), "")
-            for entry in entries:
-                self.file.table(f"[[{access.space}_access]]", entry, comments)
-                if assumed:
-                    path = f"{access.space}_access.{entry['name']}.pattern"
-                    self.file.sources[path] = f"assumed: {assumed}"
+    def threads_and_blocks(self) -> None:
+        """Fill in the launch."""
+        sides, grid = self.given.block, self.given.grid
+        threads = [math.prod(analysis.block or (1,)) for analysis in self.analyses]
+        warps = [variant.configuration.get("num_warps") for variant in self.good]
+        if sides is not None and any(isinstance(side, str) for side in sides):
+            known: Value = _product(sides)
+        elif threads == [32 * n if isinstance(n, float) else None for n in warps]:
+            known = "32 * num_warps"
+        else:
+            known = self.formulas.number("threads", threads)
+        self.launch(known, None if grid is None else _product(grid), sides)
 
-    def _spills(self, loop: tuple[float, str, Value] | None) -> None:
+    def columns_from_outside(self) -> None:
+        """Fill in registers and shared memory, and add the columns that PTX does not tell."""
+        columns = self.formulas.columns
+        for name in FROM_OUTSIDE:
+            known = [name in variant.found for variant in self.good]
+            if any(known) and not all(known):
+                lacks = self.good[known.index(False)].name
+                raise SweepError(
+                    f"{lacks}: has no {name}, which {self.good[known.index(True)].name} has"
+                )
+            if all(known):
+                columns[name] = [variant.found[name] for variant in self.good]
+        if "registers" not in columns:
+            columns["registers"] = [float(a.registers) for a in self.analyses]
+            self.file.sources["resources.registers_per_thread"] = ESTIMATED
+        if "shared_bytes" not in columns:
+            columns["shared_bytes"] = [float(a.shared_bytes) for a in self.analyses]
+        is_added = any(a.has_dynamic_shared for a in self.analyses) and not self.good[0].found
+        dynamic = 0 if is_added else None
+        self.resources("max(1, compiled_registers)", "compiled_shared_bytes", dynamic)
+
+    def accesses_of(self, stage: Stage) -> Mapping[Hashable, tuple[Shape, Amount]]:
+        """Return a stage's accesses by what they share with those of other texts.
+
+        What differs in transactions only is one access, in the mean.
+        """
+        merged: dict[tuple[Shape, int, int, int], list[tuple[Shape, Amount]]] = {}
+        for shape, amount in stage.of(Shape).items():
+            pattern = "measured" if shape.transactions else shape.pattern
+            common = shape._replace(
+                words=1, pattern=pattern, x=0, y=0, z=0, assumed="", transactions=0
+            )
+            merged.setdefault((common, shape.x, shape.y, shape.z), []).append((shape, amount))
+        numbers: Counter[Shape] = Counter()
+        result: dict[Hashable, tuple[Shape, Amount]] = {}
+        for (common, *_), found in merged.items():
+            numbers[common] += 1
+            weights = [executed(amount, {}) for _, amount in found]
+            total = sum(one.transactions * n for (one, _), n in zip(found, weights, strict=True))
+            first = found[0][0]
+            mean = total / sum(weights) if sum(weights) else first.transactions
+            amount = added(("", amount) for _, amount in found)[""]
+            result[common, numbers[common]] = first._replace(transactions=mean), amount
+        return result
+
+    def entries(
+        self, values: dict[str, Value], shape: Shape, stage: Stage
+    ) -> Sequence[dict[str, Value]]:
+        """Return the tables of an access: two of one that loads tiles of rows and columns."""
+        is_tile = (shape.space, shape.direction) == ("global", "load")
+        is_tile &= shape.origin not in ("atomic", "local memory")
+        if not (self.tile_order and is_tile and (stage.loop or shape.is_copy)):
+            return [values]
+        return [
+            {**values, "name": f"{values['name']}_{side}", "reuse": side,
+             "count": f"({values['count']}) * share_of_{side}"}
+            for side in ("row", "column")
+        ]  # fmt: skip
+
+    def spills(self) -> None:
         """Add spills in the largest loop; without stages the table adds them."""
         spilled = [name for name in FROM_OUTSIDE if name.startswith("spill")]
-        if not all(any(self.columns.get(name, ())) for name in spilled):
+        columns = self.formulas.columns
+        # The instructions of each loop, once each inner loop of unknown length.
+        loops = [
+            (sum(executed(n, {}) for stage in stages for n in stage.of(str).values()), name, stages)
+            for name, *stages in zip(self.names, *self.parts, strict=True)
+            if stages[0].loop
+        ]
+        if not all(any(columns.get(name, ())) for name in spilled):
             for name in spilled:
-                self.columns.pop(name, None)
-        elif loop is not None:
-            _, name, often = loop
+                columns.pop(name, None)
+        elif loops:
+            _, name, stages = max(loops, key=lambda loop: loop[:2])
+            often = self.executions(name, stages)
             for column in spilled:
                 kind = column.split("_")[1]
                 rate = {"l1_hit_rate": "compiled_l1_hit_rate"} if kind == "load" else {}
@@ -218,30 +268,7 @@ class _Writer(Frame):
                 why = "what is spilled is spilled in the largest loop, in every iteration"
                 self.file.sources[f"global_access.spilled_{kind}s"] = f"assumed: {why}"
 
-    def _parallelism(self) -> None:
-        """Add the loads from shared memory that a copying loop can issue back to back."""
-        loads = [max(map(loads_of, analysis.stages)) for analysis in self.analyses]
-        if any(n > 1 for n in loads):
-            number = self.columns.value("parallel", [{"": max(1.0, n)} for n in loads])
-            self.file.table("[parallelism]", {"instruction": number})
-            self.file.sources["parallelism.instruction"] = f"assumed: {NO_WAIT}"
-
-    def _matrix(self) -> None:
-        """Add the multiply-adds of a matrix instruction, by type: their mean over the code."""
-        means = []
-        for variant, analysis in zip(self.good, self.analyses, strict=True):
-            names = {**self.given.sizes, **variant.configuration}
-            formulas = {x.size: x.formula for x in analysis.graph.loops if x.formula}
-            sizes = {size: number_of(formula, names) for size, formula in formulas.items()}
-            means.append(multiply_adds_of(analysis, sizes))
-        kinds = [k for k in (*MATRIX_TYPES, "single_warp") if any(mean.get(k) for mean in means)]
-        values = {}
-        for kind in kinds:
-            numbers = [{"": mean.get(kind, 0.0)} for mean in means]
-            values[kind] = self.columns.value(f"{kind}_multiply_adds", numbers)
-        self.file.table("[matrix]", values)
-
-    def _cache(self, launch: Mapping[str, Value]) -> None:
+    def reuse(self) -> None:
         """Add the share of accesses that L2 serves, from the order of tiles or from addresses."""
         if self.tile_order:
             self.file.table("[tile_order]", {k: v for k, v in self.tile_order.items()})
@@ -249,40 +276,37 @@ class _Writer(Frame):
                 raise PtxError("--tile-order: row_bytes and column_bytes are needed, what a block"
                                " reads of its row's and of its column's factor")  # fmt: skip
             row, column = self.tile_order["row_bytes"], self.tile_order["column_bytes"]
-            self.derived["share_of_row"] = f"({row}) / (({row}) + ({column}))"
-            self.derived["share_of_column"] = "1 - share_of_row"
-            self.file.sources["tile_order"] = f"assumed: {_GIVEN}"
+            self.tables["derived"]["share_of_row"] = f"({row}) / (({row}) + ({column}))"
+            self.tables["derived"]["share_of_column"] = "1 - share_of_row"
+            self.file.sources["tile_order"] = f"assumed: {GIVEN}"
             return
         grids = [
-            tuple(int(number_of(str(side), {**self.given.sizes, **variant.configuration}))
-                  for side in self.given.grid) if self.given.grid else None
+            tuple(int(number_of(str(side), self.names_of(variant))) for side in self.given.grid)
+            if self.given.grid else None
             for variant in self.good
         ]  # fmt: skip
-        found = [footprint_of(a.reads, grid) for a, grid in zip(self.analyses, grids, strict=True)]
-        rate: Value = 0
-        why = "no word is read twice, as far as the addresses and the given grid tell"
-        if not all(own.is_read_once for own in found):
-            has_common = any(own.common for own in found)
-            for name in ("read", "distinct", *(["common"] * has_common)):
-                text = self.amount(f"{name}_bytes", [getattr(own, name) for own in found])
-                self.derived[f"{name}_bytes"] = str(text)
-            stored = self.amount("stored_bytes", [stored_bytes(a) for a in self.analyses])
-            threads = f"({launch['threads_per_block']})"
-            rate = hits(has_common, str(stored), threads, f"({launch['blocks']})")
-            why = "what blocks read again is in L2 if all that they read fits"
-        self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
-        self.file.table("[cache]", {"l2_hit_rate": rate}, _UNKNOWN_REUSE)
+        self.cache(grids, _UNKNOWN_REUSE)
 
-    def _remarks(self) -> list[str]:
+    def constraints(self, targets: Sequence[str]) -> None:
+        """Add what is valid: configurations that compile, on GPUs that run their code."""
+        listed = {tuple(variant.configuration.items()) for variant in self.variants}
+        if len(listed) < self.n_combinations:
+            self.file.constraints.append("compiled_listed == 1")
+        self.file.constraints.append("compiled == 1")
+        if self.is_new():
+            self.file.constraints += own_architectures(targets)
+
+    def remarks(self, targets: Sequence[str]) -> list[str]:
+        """Return what was found and what was assumed, which the file says too."""
         failed = [variant for variant in self.variants if variant.reason]
-        names = f"{', '.join(self.variants[0].configuration)} for {', '.join(self.targets)}"
-        lines = [f"{counted(len(self.good), 'configuration')} of {names}"]
+        names = ", ".join(self.variants[0].configuration)
+        lines = [f"{counted(len(self.good), 'configuration')} of {names} for {', '.join(targets)}"]
         if failed:
             some = f"{failed[0].name}: {failed[0].reason}"
             lines.append(f"{len(failed)} do not compile, such as {some}")
         if "registers" not in self.good[0].found:
             lines.append("registers are estimated, spills unknown: the index has no such columns")
-        if "dynamic_shared_bytes" in self.sizes:
+        if "dynamic_shared_bytes" in self.tables["sizes"]:
             lines.append("the launch adds shared memory, here none: give shared_bytes in the index")
         if self.given.grid is None:
             lines.append("the grid is not known, here 2**20 threads: --grid takes expressions")
@@ -292,9 +316,26 @@ class _Writer(Frame):
             )
         notes = Counter(note for a in self.analyses for note in (
             *(one.remark() for one in a.unknown), *a.notes) if "--grid" not in note)  # fmt: skip
-        trips = [f"loops repeat {text} times: {name}" for name, text in self.derived.items()
-                 if re.fullmatch(r"trips(_\d+)?", name)]  # fmt: skip
-        lines += trips
+        derived = self.tables["derived"].items()
+        lines += [f"loops repeat {text} times: {name}" for name, text in derived
+                  if re.fullmatch(r"trips(_\d+)?", name)]  # fmt: skip
         shown = [f"{note} ({counted(n, 'file')})" for note, n in notes.most_common(MOST_NOTES)]
         self.file.comments += ["", *(f"{line}." for line in (*lines, *shown))]
         return lines + shown[:3]
+
+
+def _product(sides: Sequence[int | str]) -> str:
+    """Return the product of sides as an expression."""
+    return " * ".join(f"({side})" for side in sides if side != 1) or "1"
+
+
+def _parts_of(analysis: Analysis) -> Iterator[Stage]:
+    """Yield the code before the first loop, the loop, the code after it, and so on."""
+    part = Stage(None, (None, False), share=1.0)
+    for stage in analysis.stages:
+        if stage.loop is None:
+            part.absorb(stage)
+        else:
+            yield from (part, stage)
+            part = Stage(None, (None, False), share=1.0)
+    yield part

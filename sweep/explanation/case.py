@@ -80,21 +80,15 @@ class Case:
         values: Mapping[str, Any],
         notes: tuple[str, ...],
     ) -> None:
-        self.space, self.plan, self.model, self.values, self.notes = (
-            space,
-            plan,
-            model,
-            values,
-            notes,
-        )
+        self.space, self.plan, self.model = space, plan, model
+        self.values, self.notes = values, notes
         options = plan.options.get(model.name, {})
         self.launch = build_launch(space)
         self.workload = build_workload(self.launch, model, options)
         tables = model_inputs(self.launch, model, plan.variant, options)
         self.inputs = {name: float(scalar(table)) for name, table in tables.items()}
-        self.status = STATUS.meaning(
-            int(self.inputs["launch_status"] or self.inputs["clock_status"])
-        )
+        status = self.inputs["launch_status"] or self.inputs["clock_status"]
+        self.status = STATUS.meaning(int(status))
         self.power_status = "no_time"
         self.traces: tuple[Trace, ...] = ()
         self.results: Mapping[str, float] = {}

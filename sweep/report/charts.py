@@ -34,12 +34,8 @@ def map_chart(shown: Map) -> Chart:
     values = shown.values[np.isfinite(shown.values)].tolist()
     factor, unit = scaled(values, shown.subject.grid.units(shown.variable))
     is_wide = bool(values) and min(values) > 0 and max(values) / min(values) > 10
-    colour = {
-        "field": "value",
-        "type": "quantitative",
-        "title": f"{draw.words(shown.variable)} [{unit}]",
-        "scale": {"scheme": "viridis", "reverse": True, "type": "log" if is_wide else "linear"},
-    }
+    scale = {"scheme": "viridis", "reverse": True, "type": "log" if is_wide else "linear"}
+    colour = _number("value", f"{draw.words(shown.variable)} [{unit}]", scale=scale)
     best = {
         "transform": [{"filter": "datum.best"}],
         "mark": {"type": "text", "text": "\N{BLACK STAR}", "size": 16, "color": "black"},
@@ -50,7 +46,7 @@ def map_chart(shown: Map) -> Chart:
     charts = [_over_axes(shown, title, over, layers)]
     if shown.variable == "execution_time" and any(shown.regimes.flat):
         scale = {"range": list(draw.PALETTE)}
-        colour = {"field": "regime", "type": "nominal", "title": "regime", "scale": scale}
+        colour = _name("regime", "regime", scale=scale)
         layers = [_cells("datum.regime != ''", colour), _invalid()]
         charts.append(_over_axes(shown, "Regime of the best", "", layers))
     return {
@@ -101,6 +97,16 @@ def _over_axes(shown: Map, title: str, subtitle: str, layers: list[Any]) -> Char
     }
 
 
+def _name(field: str, title: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return a channel that shows words of the data."""
+    return {"field": field, "type": "nominal", "title": title, **more}
+
+
+def _number(field: str, title: str | None, **more: Any) -> dict[str, Any]:
+    """Return a channel that shows numbers of the data."""
+    return {"field": field, "type": "quantitative", "title": title, **more}
+
+
 def _cells(condition: str, colour: Mapping[str, Any]) -> dict[str, Any]:
     encoding = {"color": dict(colour)}
     return {"transform": [{"filter": condition}], "mark": "rect", "encoding": encoding}
@@ -129,7 +135,6 @@ def share_chart(summary: Answer, name: str, title: str) -> Chart | None:
     order = list(dict.fromkeys(value["group"] for value in values))
     kinds = list(dict.fromkeys(value["what"] for value in values))
     palette = list(draw.PALETTE) if len(kinds) <= len(draw.PALETTE) else {"scheme": "tableau20"}
-    colour = {"field": "what", "type": "nominal", "title": None, "legend": {"labelLimit": 220}}
     scale = {"range": palette} if isinstance(palette, list) else palette
     return {
         "title": {"text": title, "subtitle": _first(len(summary), GROUPS, "groups")},
@@ -138,11 +143,9 @@ def share_chart(summary: Answer, name: str, title: str) -> Chart | None:
         "data": {"values": values},
         "mark": "bar",
         "encoding": {
-            "y": {"field": "group", "type": "nominal", "title": None, "sort": order,
-                  "axis": {"labelLimit": 260}},
-            "x": {"field": "share", "type": "quantitative", "title": None,
-                  "axis": {"format": "%"}, "scale": {"domainMax": 1.0}},
-            "color": colour | {"scale": scale},
+            "y": _name("group", sort=order, axis={"labelLimit": 260}),
+            "x": _number("share", None, axis={"format": "%"}, scale={"domainMax": 1.0}),
+            "color": _name("what", legend={"labelLimit": 220}, scale=scale),
             "tooltip": [{"field": "group"}, {"field": "what"},
                         {"field": "share", "format": ".3%"}],
         },
@@ -157,32 +160,22 @@ def agreement_chart(agreement: Answer) -> Chart:
          "correlation": row["rank_correlation"]}
         for row in agreement if _place(row) in pairs[:PAIRS]
     ]  # fmt: skip
-    axes = {
-        "x": {"field": "second", "type": "nominal", "title": None, "axis": {"labelAngle": 0}},
-        "y": {"field": "first", "type": "nominal", "title": None},
-    }
+    axes = {"x": _name("second", axis={"labelAngle": 0}), "y": _name("first")}
     scale = {"scheme": "redblue", "domain": [-1, 1]}
-    colour = {"field": "correlation", "type": "quantitative", "scale": scale, "title": "Spearman"}
+    colour = _number("correlation", "Spearman", scale=scale)
     text = {"field": "correlation", "type": "quantitative", "format": ".2f"}
+    on_dark = {"test": "abs(datum.correlation) > 0.6", "value": "white"}
+    letters = {"text": text, "color": {"condition": on_dark, "value": "black"}}
     layers = [
         {"mark": "rect", "encoding": {"color": colour}},
-        {
-            "mark": "text",
-            "encoding": {
-                "text": text,
-                "color": {
-                    "condition": {"test": "abs(datum.correlation) > 0.6", "value": "white"},
-                    "value": "black",
-                },
-            },
-        },
+        {"mark": "text", "encoding": letters},
     ]
     subtitle = _first(len(pairs), PAIRS, "pairs of kernel and device")
     return {
         "title": {"text": "Rank correlation of two models' times", "subtitle": subtitle},
         "data": {"values": values},
         "columns": 3,
-        "facet": {"field": "place", "type": "nominal", "title": None, "sort": pairs},
+        "facet": _name("place", sort=pairs),
         "spec": {"width": {"step": 72}, "height": {"step": 28}, "encoding": axes, "layer": layers},
     }
 
@@ -194,19 +187,17 @@ def sensitivity_chart(sensitivity: Answer) -> Chart:
          "best": row["best_value"], "worst": row["worst_value"]}
         for row in sensitivity if row["cost_of_worst"] is not None
     ]  # fmt: skip
-    text = "What an axis decides: the best with its worst value, relative to the best of all"
     return {
-        "title": text,
+        "title": "What an axis decides: the best with its worst value, relative to the best of all",
         "data": {"values": values},
         "mark": {"type": "bar", "color": draw.PALETTE[0]},
         "width": 420,
         "height": {"step": 16},
         "encoding": {
-            "row": {"field": "kernel", "title": None,
-                    "header": {"labelAngle": 0, "labelAlign": "left"}},
-            "y": {"field": "axis", "type": "nominal", "title": None, "sort": "-x"},
-            "x": {"field": "cost", "type": "quantitative", "title": "slower by",
-                  "axis": {"format": "%"}, "scale": {"type": "symlog", "constant": 0.01}},
+            "row": _name("kernel", header={"labelAngle": 0, "labelAlign": "left"}),
+            "y": _name("axis", sort="-x"),
+            "x": _number("cost", "slower by", axis={"format": "%"},
+                         scale={"type": "symlog", "constant": 0.01}),
             "tooltip": [{"field": name} for name in ("kernel", "axis", "cost", "best", "worst")],
         },
         "resolve": {"scale": {"y": "independent"}},
@@ -225,18 +216,17 @@ def validation_chart(pairs: Sequence[Paired]) -> Chart:
                    for p, m in times)  # fmt: skip
     scale = {"type": "log", "nice": True}
     axes = {
-        channel: {"field": name, "type": "quantitative", "scale": scale,
-                  "title": f"{name} time [s]", "axis": {"format": "~s"}}
+        channel: _number(name, f"{name} time [s]", scale=scale, axis={"format": "~s"})
         for channel, name in (("x", "measured"), ("y", "predicted"))
-    }  # fmt: skip
-    colour = {"field": "model", "type": "nominal", "scale": {"range": list(draw.PALETTE)}}
+    }
+    colour = _name("model", "model", scale={"range": list(draw.PALETTE)})
     mark = {"type": "point", "filled": True, "size": 12, "opacity": 0.5}
     spec = {"width": 300, "height": 260, "mark": mark, "encoding": axes | {"color": colour}}
     return {
         "title": f"Predicted against measured times: at most {share} of each model",
         "data": {"values": values},
         "columns": 3,
-        "facet": {"field": "place", "type": "nominal", "title": None},
+        "facet": _name("place"),
         "spec": spec,
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_many_files__have_the_counts_of_each(folder, capsys):
     text = Path("k.toml").read_text("utf-8")
     assert 'executions = "trips"' in text and "fp16 = 2048\n" in text  # alike in all files
     assert main(["lint", "k.toml"]) == 0
+
+
+def test_products_of_two_types__are_a_mean_that_follows_the_sizes(folder, capsys):
+    for path in folder.glob("*.ptx"):
+        text = path.read_text("utf-8")
+        tf32 = re.findall(r"mma.*;", text)[0].replace("k16", "k8").replace("f16.f16", "tf32.tf32")
+        path.write_text(text.replace("\tret;", f"{tf32}\n\tret;"), encoding="utf-8")
+    written(capsys)
+    kernel = load_kernel("./k.toml")
+    for n in (1024, 4096):  # all but one are in the loop
+        counts, _, known = totals(kernel, {**read_variants([folder])[2].configuration, "n": n})
+        mean, total = value(kernel.expressions["matrix.fp16"], **known), counts["matrix"]
+        assert mean * total == pytest.approx(2048 * (total - 1))
 
 
 def test_configurations__are_those_of_the_files_and_older_gpus_have_none(folder, capsys):

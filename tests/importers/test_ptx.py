@@ -119,10 +119,8 @@ def test_compiled_kernels__are_counted_right(case):
     sizes = case.get("sizes", {})
     expected = case.get("instructions", {})
     assert {kind: found.instructions(sizes)[kind] for kind in expected} == expected
-    accesses = [
-        [s.space, s.direction, s.bytes, s.pattern, s.x, bool(s.assumed), n]
-        for s, n in found.accesses(sizes).items()
-    ]
+    accesses = [[s.space, s.direction, s.bytes, s.pattern, s.x, bool(s.assumed), n]
+                for s, n in found.accesses(sizes).items()]  # fmt: skip
     assert sorted(accesses) == case["accesses"]
     loops = found.graph.loops
     found_loops = [[c.label.name, c.trips or "unknown", c.origin, c.header.depth] for c in loops]
@@ -212,14 +210,10 @@ def test_barriers__cut_the_code_where_asked():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kernels", "models"),
-    [
-        (KERNELS, ["hong_kim"]),
-        ([("matrix_tiled", "matrix_tiled"), ("transpose", "transpose_plain")], [*model_names()]),
-    ],
-    ids=["all", "every_model"],
-)
+@pytest.mark.parametrize(("kernels", "models"), [
+    (KERNELS, ["hong_kim"]),
+    ([("matrix_tiled", "matrix_tiled"), ("transpose", "transpose_plain")], [*model_names()]),
+], ids=["all", "every_model"])  # fmt: skip
 def test_kernel_files__are_evaluated(kernels, models, tmp_path):
     paths = []
     for number, (name, entry) in enumerate(kernels):

@@ -6,15 +6,7 @@ import math
 import time
 
 import pytest
-from support.ptx_texts import (
-    HEAD,
-    file_of,
-    kernel,
-    memory_instructions,
-    total,
-    value,
-    with_derived,
-)  # fmt: skip
+from support.ptx_texts import HEAD, file_of, kernel, memory_instructions, total, value, with_derived
 
 from sweep.importers.ptx.analysis import MOST_NOTES, analyse
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text

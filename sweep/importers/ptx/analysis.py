@@ -9,7 +9,6 @@ divergent warps; the code after the branch counts once.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +20,7 @@ from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
-from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, cut_into_stages
+from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, counted, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
 
 ANY = "*"
@@ -113,11 +112,8 @@ class Analysis:
         return self._totals(Product, sizes)
 
     def _totals(self, kind: type[K], sizes: Mapping[str, float] | None) -> dict[K, float]:
-        result: dict[K, float] = defaultdict(float)
-        for stage in self.stages:
-            for key, amount in stage.of(kind).items():
-                result[key] += executed(amount, sizes or {})
-        return dict(result)
+        found = counted(self.stages, kind)
+        return {key: executed(amount, sizes or {}) for key, amount in found.items()}
 
 
 def analyse(

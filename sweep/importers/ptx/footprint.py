@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -133,38 +133,6 @@ def footprint_of(reads: Iterable[Read], grid: tuple[int, ...] | None) -> Footpri
         part = own if grid or read.axes else common
         part[read.passage] += read.share * read.distinct / repeats
     return Footprint(asked, own, common)
-
-
-def hit_rate(found: Footprint, stored: Amount, threads: str, blocks: str,
-             text: Callable[[Amount], str]) -> tuple[dict[str, str], str]:  # fmt: skip
-    """Return the share of accesses that L2 serves, with the derived expressions that it names.
-
-    Repeated reads hit if what all blocks read fits in L2.
-
-    Parameters
-    ----------
-    found : Footprint
-        What a thread reads.
-    stored : Amount
-        Bytes that a thread stores.
-    threads, blocks : str
-        Expressions of the launch.
-    text : callable
-        Writes an amount as an expression.
-    """
-    if found.is_read_once:
-        return {}, "0"
-    derived = {"read_bytes": text(found.read), "distinct_bytes": text(found.distinct)}
-    if found.common:
-        derived["common_bytes"] = text(found.common)
-    return derived, hits(bool(found.common), text(stored), threads, blocks)
-
-
-def hits(has_common: bool, stored: str, threads: str, blocks: str) -> str:
-    """Return the share of accesses that hit as an expression of the derived names of bytes."""
-    distinct = f"(distinct_bytes + common_bytes / ({blocks}))" if has_common else "distinct_bytes"
-    share = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {stored})"
-    return f"{share} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
 
 
 def _copied(instruction: Instruction, values: Values, block: Sides | None) -> float:

@@ -129,6 +129,11 @@ class Stage:
         self.share = max(self.share, other.share)
 
 
+def counted(stages: Iterable[Stage], kind: type[K]) -> dict[K, Amount]:
+    """Return the counts of one kind (see `Stage.of`) in all stages."""
+    return added(pair for stage in stages for pair in stage.of(kind).items())
+
+
 class _Cutter:
     def __init__(self, graph: Graph, values: Values, sides: Sides | None, how: str) -> None:
         self.values = values
