@@ -151,6 +151,7 @@ def test_links__are_one_cycle():
         ("microbenchmark.dram_read_bandwidth", 1400.0, 0.03),
         ("microbenchmark.l2_read_bandwidth", 4000.0, 0.03),
         ("microbenchmark.kernel_launch", 2.0, 0.03),
+        ("microbenchmark.block_start", simulated_gpu.START, 0.03),
         ("microbenchmark.l1_read_bandwidth", 128.0, 0.03),
         ("model.hong_kim.mem_ld_cycles", simulated_gpu.MEM_LD, 0.05),
         ("model.hong_kim.departure_del_uncoal_cycles", simulated_gpu.UNCOALESCED, 0.05),

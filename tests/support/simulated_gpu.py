@@ -17,6 +17,7 @@ FACTS = Facts(
 )  # fmt: skip
 
 LATENCIES = {"l1": 33.0, "l2": 205.0, "l2 far": 400.0, "dram": 480.0, "shared": 23.0}
+START = 1.3
 COPIED = {"l2": 330.0, "dram": 760.0}
 SLOPE, INTERCEPT = 200.0, 280.0  # of the DRAM's latency over the ratio of the clocks
 COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
@@ -102,6 +103,8 @@ class SimulatedGpu:
                 seconds = counts["bytes"] / rate
                 return seconds * core * 1e6, seconds
             cycles = counts["bytes"] / (128.0 * min(1.0, counts.get("warps", 32.0) / 12.0))
+        elif procedure == "launches" and "blocks" in counts:
+            return 100.0, 5e-6 + counts["blocks"] * START / (core * 1e6)
         elif procedure == "launches":
             cycles = CYCLES[0] * self.case.steps
             return cycles, LAUNCHES * (2e-6 + cycles / (core * 1e6))
