@@ -39,9 +39,9 @@ CB-9  Blocks start one after the other on the whole chip.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
-No number is fitted to the time of a kernel; CB-5 was added with the times of a convolution on an
-RTX 2080 Ti in view. (How wide words pass the banks of shared memory and L1, a rule of the hardware
-that no manual states, was found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
+No number is fitted to the time of a kernel; CB-5 was added with times of a convolution on an RTX
+2080 Ti in view. (How wide words pass the banks of shared memory and L1, which no manual states, was
+found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 (12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
 (14d) and (10a), a micro-benchmark's, were written with times of products on an H200 in view.
 The time never falls with more of any demand, latency, block or warp of a block.
@@ -308,10 +308,11 @@ def all_rounds(full_rounds, round_cycles, after_first, tail_cycles):
     return full_rounds * after_first + first + tail_cycles
 
 
-@_equation("10a", "T_start", "cycle", "until the first round's blocks have started")
-def started(blocks, active_blocks, n_sm, block_start):
-    """Blocks start one after the other, on the whole chip (CB-9)."""
-    return min(blocks, active_blocks * n_sm) * block_start
+@_equation("10a", "T_first", "cycle", "time of the first round, from the first start on")
+def first_round(round_cycles, alone, blocks, active_blocks, n_sm, block_start):
+    """Blocks start one after the other on the whole chip, the last one after all others (CB-9)."""
+    begins, last = min(blocks, n_sm), min(blocks, active_blocks * n_sm)
+    return max(round_cycles + begins * block_start, alone + last * block_start)
 
 
 @_equation("11", "N_tail", "1", "blocks of an SM in the last round")
@@ -327,9 +328,9 @@ def share_of_last(blocks, full_rounds, active_blocks, n_sm, active_sm, tail_bloc
 
 
 @_equation("12", "T_exec", "cycle", "execution time")
-def exec_cycles(rounds_cycles, started, blocks, block_start, kernel_launch, core_clock):
+def exec_cycles(rounds_cycles, blocks, block_start, kernel_launch, core_clock):
     """All rounds, or what it takes to start all blocks, after the launch."""
-    return max(started + rounds_cycles, blocks * block_start) + kernel_launch * core_clock
+    return max(rounds_cycles, blocks * block_start) + kernel_launch * core_clock
 
 
 @_equation("12a", "T_exec", "cycle", "execution time under the power limit")
@@ -386,8 +387,7 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies, turns that of the buffers, soon where DRAM is free, t at the
-    # rate that power allows; e buffers of copies.
+    # T_1: one, without copies own, of buffers turns, if DRAM is free soon, at power's rate t.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
     all_t = soonest = soonest_tail = 0.0
@@ -416,8 +416,7 @@ def body(
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
         all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
         all_shared += wavefronts[k] * shared_cycles
-        all_l1 += l1_sectors[k] * l1_cycles
-        executed += instructions[k]
+        all_l1, executed = all_l1 + l1_sectors[k] * l1_cycles, executed + instructions[k]
         all_t, all_turn = all_t + matrix_time[k], all_turn + turn_k
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
@@ -454,10 +453,11 @@ def body(
             T_0 = with_barriers(T_0, soonest, active_blocks)
             T_c0 = with_barriers(T_c0, soonest_tail, least)
         T_0 = after_first(T, T_0, N, memory(c, h))
-        T_c = after_first(T_c, T_c0, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_c
+        T = first_round(T, all_one, blocks, active_blocks, n_sm, block_start)
+        T_few = first_round(T_c, all_one, blocks, active_blocks, n_sm, block_start)
+        T_c = after_first(T_c, T_c0, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_few
         cycles = all_rounds(rounds, T, T_0, T_c if left > 0.0 else 0.0)
-        T_s = started(blocks, active_blocks, n_sm, block_start)
-        cycles = exec_cycles(cycles, T_s, blocks, block_start, kernel_launch, core_clock)
+        cycles = exec_cycles(cycles, blocks, block_start, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, all_t, core_clock)
         waits = is_latency_bound(N, D_max, all_turn)
     else:

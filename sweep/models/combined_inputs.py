@@ -114,7 +114,6 @@ SYMBOLS = symbols_of(INPUTS) | {
     "soonest": Symbol("T_free", "cycle", "round whose copies meet nobody in DRAM"),
     "serial": Symbol("T_serial", "cycle", "round whose stages follow one another"),
     "round_cycles": Symbol("T", "cycle", "time of a round"),
-    "started": Symbol("T_start", "cycle", "until the blocks of the first round have started"),
     "rounds_cycles": Symbol("T_rounds", "cycle", "all rounds one after the other"),
     "tail_cycles": Symbol("T_tail", "cycle", "time of the last round"),
     "share": Symbol("1/ILP", "1", "of independent instructions, the one that is waited for"),

@@ -125,13 +125,15 @@ def test_cb8__sms_out_of_step_share_all_of_dram():
 
 
 def test_cb9__blocks_start_one_after_the_other():
-    at_once = run(active_blocks=4.0, blocks=6800.0)["cycles"]
-    # Blocks of the first round: four on each of 68 SMs.
-    started = run(active_blocks=4.0, blocks=6800.0, block_start=1.21)["cycles"]
-    assert started == pytest.approx(at_once + 1.21 * 4 * 68, rel=1e-12)
-    assert run(active_blocks=4.0, blocks=68.0, block_start=1.21)["cycles"] == pytest.approx(
-        run(active_blocks=4.0, blocks=68.0)["cycles"] + 1.21 * 68, rel=1e-12
-    )
+    def late(**changes):
+        at_once, started = (run(active_blocks=4.0, block_start=t, **changes)["cycles"]
+                            for t in (0.0, 1.21))  # fmt: skip
+        return pytest.approx(started - at_once)
+
+    # The lanes are busy from the first block of each of 68 SMs on.
+    assert late(blocks=6800.0) == late(blocks=272.0) == late(blocks=68.0) == 1.21 * 68
+    # Blocks that queue nowhere take as long as the last one of the round from its start on.
+    assert late(blocks=272.0, warps_per_block=1.0) == 1.21 * 272
     # Blocks that do next to nothing take the time of their start.
     short = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}
     assert run(short, blocks=1e6, warps_per_block=1.0, block_start=1.21)["cycles"] == 1.21e6
