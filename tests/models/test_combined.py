@@ -134,8 +134,7 @@ def test_cb9__blocks_start_one_after_the_other():
     assert late(blocks=6800.0) == late(blocks=272.0) == late(blocks=68.0) == 1.21 * 68
     # Blocks that queue nowhere take as long as the last one of the round from its start on.
     assert late(blocks=272.0, warps_per_block=1.0) == 1.21 * 272
-    # Blocks that do next to nothing take the time of their start.
-    short = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}
+    short = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}  # takes the time of its start
     assert run(short, blocks=1e6, warps_per_block=1.0, block_start=1.21)["cycles"] == 1.21e6
 
 
