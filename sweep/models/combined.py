@@ -53,11 +53,9 @@ from __future__ import annotations
 import numpy as np
 
 from sweep.fields import Field
-from sweep.hardware import derived, matrix_units
-from sweep.hardware.l2_rates import l2_service
 from sweep.models.base import Model, equations, regimes
-from sweep.models.combined_inputs import INPUTS, SECTOR_BYTES, SYMBOLS, prepare
-from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter
+from sweep.models.combined_inputs import INPUTS, PARAMETERS, SECTOR_BYTES, SYMBOLS, prepare
+from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED
 
 _equation = equations("combined", SYMBOLS)
 
@@ -275,12 +273,21 @@ def of_copies(blocks, buffers, copy, turn):
     return max(blocks * copy, bound(turn, others, 0.5 * others * copy / buffers))
 
 
-def of_blocks(blocks, share, warps, own, one, turn, soon, busiest, l2, dram, buffers):
-    """Return (14), blocks as customers of one station (8c), and the same where DRAM is free."""
+@_equation("14e", "T_free", "cycle", "time of a block whose copies meet nobody in DRAM")
+def undisturbed(work_alone, turn, warps_per_block, memory, through_l2, buffers):
+    """Longer of work and of the buffers' turns, in which copies take their time in L2 alone."""
+    return max(work_alone, turn - warps_per_block * (memory - through_l2) / buffers)
+
+
+def of_blocks(blocks, share, warps, own, one, turn, free, busiest, l2, dram, buffers):
+    """Return (14) and what it is where DRAM is free.
+
+    Blocks, in step, are customers of one station; its bound (8c) solves (8).
+    """
     work, others = warps * busiest, blocks - 1.0
     T = bound(own, others * work, others * work * work)
     copied = of_copies(blocks, buffers, warps * share * memory(l2, dram), turn)
-    return beside_copies(T, copied, one), beside_copies(T, blocks * warps * share * l2, soon)
+    return beside_copies(T, copied, one), beside_copies(T, blocks * warps * share * l2, free)
 
 
 @_equation("9", "T", "cycle", "time of a round")
@@ -301,18 +308,18 @@ def full_rounds(blocks, active_blocks, n_sm):
     return np.floor(blocks / (active_blocks * n_sm))
 
 
-@_equation("10b", "T_rounds", "cycle", "all rounds one after the other")
-def all_rounds(full_rounds, round_cycles, after_first, tail_cycles):
-    """The first round, the later full ones and the last."""
-    first = min(full_rounds, 1.0) * (round_cycles - after_first)
-    return full_rounds * after_first + first + tail_cycles
-
-
 @_equation("10a", "T_first", "cycle", "time of the first round, from the first start on")
 def first_round(round_cycles, alone, blocks, active_blocks, n_sm, block_start):
     """Blocks start one after the other on the whole chip, the last one after all others (CB-9)."""
     begins, last = min(blocks, n_sm), min(blocks, active_blocks * n_sm)
     return max(round_cycles + begins * block_start, alone + last * block_start)
+
+
+@_equation("10b", "T_rounds", "cycle", "all rounds one after the other")
+def all_rounds(full_rounds, round_cycles, after_first, tail_cycles):
+    """The first round, the later full ones and the last."""
+    first = min(full_rounds, 1.0) * (round_cycles - after_first)
+    return full_rounds * after_first + first + tail_cycles
 
 
 @_equation("11", "N_tail", "1", "blocks of an SM in the last round")
@@ -387,11 +394,12 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # T_1: one, without copies own, of buffers turns, if DRAM is free soon, at power's rate t.
+    # one is T_1, own without copies, turns that of the buffers, free (14e), t at the rate that
+    # power allows; e buffers of copies. T_f and T_cf are rounds in which DRAM is free.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
-    all_t = soonest = soonest_tail = 0.0
-    one = all_one = own = all_own = turns = all_turn = soon = all_soon = launch_cycles
+    all_t = serial_free = serial_free_tail = 0.0
+    one = all_one = own = all_own = turns = all_turn = free = all_free = launch_cycles
     for k in range(len(instructions)):
         i_k = slots(instructions[k] * t_i, matrix[k])
         n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
@@ -406,12 +414,12 @@ def body(
         z_k = wait(shared_loads[k], barriers[k], shared_latency, share)
         y_k = arithmetic_wait(d_k, schedulers, a_k) + z_k
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
-        one_k = own_k = turn_k = soon_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
+        one_k = own_k = turn_k = free_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
             own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
             turn_k = turn(own_k, d_k, z_k, m_k, W, memory(c_k, h_k), buffers[k], asynchronous)
             one_k = max(own_k, turn_k)
-            soon_k = max(own_k, turn_k - W * (memory(c_k, h_k) - c_k) / buffers[k])
+            free_k = undisturbed(own_k, turn_k, W, memory(c_k, h_k), c_k, buffers[k])
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
         all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
@@ -420,7 +428,7 @@ def body(
         all_t, all_turn = all_t + matrix_time[k], all_turn + turn_k
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
-        turns, soon, all_soon = turns + turn_k, soon + soon_k, all_soon + soon_k
+        turns, free, all_free = turns + turn_k, free + free_k, all_free + free_k
         e, all_e = max(buffers[k], e), max(buffers[k], all_e)
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1:
@@ -428,35 +436,35 @@ def body(
                 p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
                 T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
                 T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
-                T_0, T_c0 = T, T_c
+                T_f, T_cf = T, T_c
                 if e > 0.0:
-                    p = max(p, s)
-                    T, T_0 = of_blocks(active_blocks, 1.0, W, own, one, turns, soon, p, c, h, e)
-                    T_c, T_c0 = of_blocks(least, fewer, W, own, one, turns, soon, p, c, h, e)
+                    busy = max(p, s)
+                    T, T_f = of_blocks(active_blocks, 1.0, W, own, one, turns, free, busy, c, h, e)
+                    T_c, T_cf = of_blocks(least, fewer, W, own, one, turns, free, busy, c, h, e)
                 serial, serial_tail = serial + T, serial_tail + T_c
-                soonest, soonest_tail = soonest + T_0, soonest_tail + T_c0
-                i = f = n = u = x = s = c = h = one = own = turns = soon = e = 0.0
+                serial_free, serial_free_tail = serial_free + T_f, serial_free_tail + T_cf
+                i = f = n = u = x = s = c = h = one = own = turns = free = e = 0.0
 
     all_a, q, r = by_length(all_i, all_f, all_n, all_u, all_x, unified, one_pipe)
     D_max = longest(all_a, all_s, all_c, all_h)
     if corrected:
-        s, c, h = all_s, all_c, all_h
-        T = round_cycles(N, schedulers, all_one, all_a, q, r, s, c, h)
-        T_c = round_cycles(N_tail, schedulers, all_one, all_a, q, r, s, c, h)
-        T_0, T_c0 = T, T_c
+        s, c, h, own, one, turns, free = all_s, all_c, all_h, all_own, all_one, all_turn, all_free
+        T = round_cycles(N, schedulers, one, all_a, q, r, s, c, h)
+        T_c = round_cycles(N_tail, schedulers, one, all_a, q, r, s, c, h)
+        T_f, T_cf = T, T_c
         if all_e > 0.0:
-            p, one, own, turns = max(all_a, s), all_one, all_own, all_turn
-            T, T_0 = of_blocks(active_blocks, 1.0, W, own, one, turns, all_soon, p, c, h, all_e)
-            T_c, T_c0 = of_blocks(least, fewer, W, own, one, turns, all_soon, p, c, h, all_e)
+            busy = max(all_a, s)
+            T, T_f = of_blocks(active_blocks, 1.0, W, own, one, turns, free, busy, c, h, all_e)
+            T_c, T_cf = of_blocks(least, fewer, W, own, one, turns, free, busy, c, h, all_e)
         if len(instructions) > 1:
             T, T_c = with_barriers(T, serial, active_blocks), with_barriers(T_c, serial_tail, least)
-            T_0 = with_barriers(T_0, soonest, active_blocks)
-            T_c0 = with_barriers(T_c0, soonest_tail, least)
-        T_0 = after_first(T, T_0, N, memory(c, h))
-        T = first_round(T, all_one, blocks, active_blocks, n_sm, block_start)
-        T_few = first_round(T_c, all_one, blocks, active_blocks, n_sm, block_start)
-        T_c = after_first(T_c, T_c0, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_few
-        cycles = all_rounds(rounds, T, T_0, T_c if left > 0.0 else 0.0)
+            T_f = with_barriers(T_f, serial_free, active_blocks)
+            T_cf = with_barriers(T_cf, serial_free_tail, least)
+        T_later = after_first(T, T_f, N, memory(c, h))
+        T = first_round(T, one, blocks, active_blocks, n_sm, block_start)
+        T_only = first_round(T_c, one, blocks, active_blocks, n_sm, block_start)
+        T_c = after_first(T_c, T_cf, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_only
+        cycles = all_rounds(rounds, T, T_later, T_c if left > 0.0 else 0.0)
         cycles = exec_cycles(cycles, blocks, block_start, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, all_t, core_clock)
         waits = is_latency_bound(N, D_max, all_turn)
@@ -510,61 +518,7 @@ MODEL = Model(
     regimes=REGIMES,
     bodies={"corrected": body, "printed": body},
     prepare=prepare,
-    parameters=(
-        parameter("issue_cycles", SYMBOLS["issue_cycles"], 1e-3, 1e5, derived.issue_slots),
-        parameter("fp32_cycles", SYMBOLS["fp32_cycles"], 1e-3, 1e5, derived.fp32_cycles),
-        parameter("integer_cycles", SYMBOLS["integer_cycles"], 1e-3, 1e5, derived.integer_cycles),
-        parameter("special_cycles", SYMBOLS["special_cycles"], 1e-3, 1e5, derived.special_cycles),
-        parameter("load_store_cycles", SYMBOLS["load_store_cycles"], 1e-3, 1e5,
-                  derived.load_store_cycles),
-        parameter("shared_cycles", SYMBOLS["shared_cycles"], 1e-3, 1e5, derived.shared_cycles),
-        parameter("l1_cycles", SYMBOLS["l1_cycles"], 1e-3, 1e5, derived.l1_cycles),
-        parameter("l2_cycles", SYMBOLS["l2_cycles"], 1e-3, 1e5, l2_service),
-        parameter("fp64_cycles", SYMBOLS["fp64_cycles"], 1e-3, 1e5, derived.fp64_cycles,
-                  required=False),
-        parameter("unified", SYMBOLS["unified"], 0, 1, derived.unified_lanes),
-        parameter("one_pipe", SYMBOLS["one_pipe"], 0, 1, derived.one_pipe),
-        parameter("apart", ("apart", "1", "whether L1 and shared memory are two (0 or 1)"),
-                  0, 1, derived.apart),
-        parameter("special_conversions", ("w_conv", "1", "share of conversions on special"
-                  " functions' lanes, others on integers'"), 0, 1, derived.special_conversions),
-        parameter("alu_latency_cycles", SYMBOLS["alu_latency"], 0.1, 1e5,
-                  derived.instruction_latency),
-        parameter("shared_latency_cycles", SYMBOLS["shared_latency"], 0.1, 1e5,
-                  derived.lookup_latency),
-        parameter("l1_latency_cycles", ("L_L1", "cycle", "latency of a load that L1 serves"), 0.1,
-                  1e5, derived.l1_latency),
-        parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
-                  1e5, derived.cache_latency),
-        parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
-        parameter("copy_latency_cycles", ("L_copy", "cycle", "latency of an asynchronous copy that"
-                  " L2 serves"), 0.1, 1e5, matrix_units.copy_latency),
-        parameter("tile_dram_factor", ("r_tile", "1", "latency of a tile's rows from DRAM, over"
-                  " that of one load"), 1, 100, matrix_units.tile_dram_factor),
-        parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
-                  0.1, 1e5, matrix_units.matrix_latency),
-        parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
-                  matrix_units.single_warp_slowness),
-        parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
-        parameter("block_start_cycles", SYMBOLS["block_start"], 0, 1e5, matrix_units.block_start),
-        parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
-        parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
-        *(parameter(f"{kind}_matrix_cycles",
-                    (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
-                    1e-6, 1e3, rule, required=False)
-          for kind, rule in matrix_units.MATRIX_CYCLES.items()),
-        *(parameter(f"{kind}_full_clock_TFLOPps",
-                    (f"R_{kind}", "TFLOP/s", f"rate of {kind} that power allows at full clock"),
-                    1e-3, 1e9, rule, required=False)
-          for kind, rule in matrix_units.MATRIX_RATES.items()),
-        parameter("dram_share_fraction",
-                  ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
-                  derived.dram_read_share),
-        parameter("dram_share_table",
-                  ("share", "1", "the same by memory clock; replaces dram_share_fraction"),
-                  0.01, 1e5, derived.dram_shares,
-                  columns=("memory_clock_MHz", "dram_share_fraction"), required=False),
-    ),
+    parameters=PARAMETERS,
     errata={
         "CB-1": "warps queue at each component (approximate mean value analysis)",
         "CB-2": "warps wait for results, and too few leave pipelines idle",

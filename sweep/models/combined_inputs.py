@@ -7,10 +7,11 @@ from functools import reduce
 
 import numpy as np
 
+from sweep.hardware import derived, matrix_units
 from sweep.hardware.clocks import bandwidth, latency, share_at
-from sweep.hardware.matrix_units import MATRIX_CYCLES, MATRIX_RATES
+from sweep.hardware.l2_rates import l2_service
 from sweep.models.base import Input, Symbol, counted, symbols_of
-from sweep.models.terms import of_device, provided
+from sweep.models.terms import of_device, parameter, provided
 from sweep.models.workload import (
     Array,
     GlobalAccess,
@@ -65,11 +66,12 @@ INPUTS = (
     counted("barriers", "n_bar", "barriers of a warp", "kernel stages"),
     Input("matrix", "D_matrix", "cycle", "demand of a warp on matrix units",
           "kernel matrix instructions and their multiply-adds, by the device's rate",
-          tuple(f"{kind}_matrix_cycles" for kind in MATRIX_CYCLES), sequence=True),
+          tuple(f"{kind}_matrix_cycles" for kind in matrix_units.MATRIX_CYCLES), sequence=True),
     Input("matrix_chain", "C_matrix", "cycle", "chain of a warp's matrix instructions",
           "kernel, by the device's latency", ("matrix_latency_cycles",), sequence=True),
     Input("matrix_time", "t_matrix", "s", "their time at the rate that power allows at full clock",
-          "device", tuple(f"{kind}_full_clock_TFLOPps" for kind in MATRIX_RATES), sequence=True),
+          "device", tuple(f"{kind}_full_clock_TFLOPps" for kind in matrix_units.MATRIX_RATES),
+          sequence=True),
     provided("asynchronous", "async", "share of matrix instructions beside which warps wait"),
     counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
@@ -125,6 +127,62 @@ SYMBOLS = symbols_of(INPUTS) | {
     "doubles": Symbol("D_fp64", "cycle", "demand of a warp on those of double precision"),
     "through_l2": Symbol("D_L2", "cycle", "demand of a warp on L2"),
 }
+
+PARAMETERS = (
+    parameter("issue_cycles", SYMBOLS["issue_cycles"], 1e-3, 1e5, derived.issue_slots),
+    parameter("fp32_cycles", SYMBOLS["fp32_cycles"], 1e-3, 1e5, derived.fp32_cycles),
+    parameter("integer_cycles", SYMBOLS["integer_cycles"], 1e-3, 1e5, derived.integer_cycles),
+    parameter("special_cycles", SYMBOLS["special_cycles"], 1e-3, 1e5, derived.special_cycles),
+    parameter("load_store_cycles", SYMBOLS["load_store_cycles"], 1e-3, 1e5,
+              derived.load_store_cycles),
+    parameter("shared_cycles", SYMBOLS["shared_cycles"], 1e-3, 1e5, derived.shared_cycles),
+    parameter("l1_cycles", SYMBOLS["l1_cycles"], 1e-3, 1e5, derived.l1_cycles),
+    parameter("l2_cycles", SYMBOLS["l2_cycles"], 1e-3, 1e5, l2_service),
+    parameter("fp64_cycles", SYMBOLS["fp64_cycles"], 1e-3, 1e5, derived.fp64_cycles,
+              required=False),
+    parameter("unified", SYMBOLS["unified"], 0, 1, derived.unified_lanes),
+    parameter("one_pipe", SYMBOLS["one_pipe"], 0, 1, derived.one_pipe),
+    parameter("apart", ("apart", "1", "whether L1 and shared memory are two (0 or 1)"),
+              0, 1, derived.apart),
+    parameter("special_conversions", ("w_conv", "1", "share of conversions on special"
+              " functions' lanes, others on integers'"), 0, 1, derived.special_conversions),
+    parameter("alu_latency_cycles", SYMBOLS["alu_latency"], 0.1, 1e5,
+              derived.instruction_latency),
+    parameter("shared_latency_cycles", SYMBOLS["shared_latency"], 0.1, 1e5,
+              derived.lookup_latency),
+    parameter("l1_latency_cycles", ("L_L1", "cycle", "latency of a load that L1 serves"), 0.1,
+              1e5, derived.l1_latency),
+    parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
+              1e5, derived.cache_latency),
+    parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
+    parameter("copy_latency_cycles", ("L_copy", "cycle", "latency of an asynchronous copy that"
+              " L2 serves"), 0.1, 1e5, matrix_units.copy_latency),
+    parameter("tile_dram_factor", ("r_tile", "1", "latency of a tile's rows from DRAM, over"
+              " that of one load"), 1, 100, matrix_units.tile_dram_factor),
+    parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
+              0.1, 1e5, matrix_units.matrix_latency),
+    parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
+              matrix_units.single_warp_slowness),
+    parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
+    parameter("block_start_cycles", SYMBOLS["block_start"], 0, 1e5, matrix_units.block_start),
+    parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
+    parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
+    *(parameter(f"{kind}_matrix_cycles",
+                (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),
+                1e-6, 1e3, rule, required=False)
+      for kind, rule in matrix_units.MATRIX_CYCLES.items()),
+    *(parameter(f"{kind}_full_clock_TFLOPps",
+                (f"R_{kind}", "TFLOP/s", f"rate of {kind} that power allows at full clock"),
+                1e-3, 1e9, rule, required=False)
+      for kind, rule in matrix_units.MATRIX_RATES.items()),
+    parameter("dram_share_fraction",
+              ("share", "1", "share of the peak DRAM bandwidth that is sustained"), 0.01, 1,
+              derived.dram_read_share),
+    parameter("dram_share_table",
+              ("share", "1", "the same by memory clock; replaces dram_share_fraction"),
+              0.01, 1e5, derived.dram_shares,
+              columns=("memory_clock_MHz", "dram_share_fraction"), required=False),
+)  # fmt: skip
 
 
 def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
