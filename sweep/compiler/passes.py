@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 from sweep.compiler import reductions
 from sweep.compiler.looped import looped
-from sweep.compiler.reductions import TILE
+from sweep.compiler.reductions import ROW_TILE, TILE
 from sweep.compiler.selections import NAMES
 from sweep.compiler.source import POWERED, Pass, Point
 from sweep.hardware.clocks import NO_TIME
@@ -57,9 +57,10 @@ def pass_source(which: Pass) -> str:
     """
     outputs = which.outputs
     arguments = ", ".join(f"out_{name}" for name in outputs)
+    tile = ROW_TILE if which.form == "rows" else TILE
     if which.keeps:
         target, n_rows = "out_{}[j]", "n_rows"
-        is_tiled = "True" if which.form == "sizes" else f"n > {TILE}"
+        is_tiled = "True" if which.form == "sizes" else f"n > {tile}"
         head = (
             f"def reduce_{which.model}({_INPUTS}, n_rows, first, outer, inner, state,"
             f" {arguments}):\n    is_tiled = {is_tiled}\n    tile = -1"
@@ -75,7 +76,7 @@ def pass_source(which: Pass) -> str:
     # Once: to index the tuple at every use takes LLVM a time that is quadratic in its length.
     tables = ", ".join(f"table_{i}" for i in range(len(tables_of(which))))
     row = "\n            ".join([*loads, *loop])
-    loops = _LOOPS.format(head=head, tables=tables, tile=TILE, n_rows=n_rows, row=row)
+    loops = _LOOPS.format(head=head, tables=tables, tile=tile, n_rows=n_rows, row=row)
     return f"{loops}    return -1\n" if which.keeps else loops
 
 

@@ -23,8 +23,10 @@ from sweep.reduction import NOWHERE, Keep, Kept
 Array = np.ndarray[Any, Any]
 
 TILE = 4096
-"""Points of a tile: some ten clocked tables of this length fit the second level cache, and what a
-row costs besides its points no longer counts."""
+"""Most points of a tile: some ten clocked tables of this length fit the second level cache, and
+what a row costs besides its points no longer counts."""
+ROW_TILE = 512
+"""Points of a tile where all of a hundred inputs are rows, which then fit the same cache."""
 LEVELS = 16
 """Parts of a front, in the order of the first objective, at whose ends it is known which is the
 smallest third objective up to each second one."""

@@ -279,15 +279,26 @@ def undisturbed(work_alone, turn, warps_per_block, memory, through_l2, buffers):
     return max(work_alone, turn - warps_per_block * (memory - through_l2) / buffers)
 
 
-def of_blocks(blocks, share, warps, own, one, turn, free, busiest, l2, dram, buffers):
-    """Return (14) and what it is where DRAM is free.
+def round_of(
+    blocks, share, warps_per_block, schedulers, own, one, turn, free, first, second, third,
+    load_store, l2, dram, buffers,
+):  # fmt: skip
+    """Return the time of a round of blocks: (8), or (14), and what it is where DRAM is free.
 
-    Blocks, in step, are customers of one station; its bound (8c) solves (8).
+    Warps are customers of all stations. Blocks that copies feed are in step: they are customers of
+    one station, the busier of lanes and load-store pipeline, where (8) is its bound (8c).
     """
-    work, others = warps * busiest, blocks - 1.0
-    T = bound(own, others * work, others * work * work)
-    copied = of_copies(blocks, buffers, warps * share * memory(l2, dram), turn)
-    return beside_copies(T, copied, one), beside_copies(T, blocks * warps * share * l2, free)
+    N, m, D_1, kept = warps(blocks, warps_per_block), schedulers, first, 1.0
+    if buffers > 0.0:
+        N, m, D_1, kept = blocks, 1.0, warps_per_block * max(first, load_store), 0.0
+    T = T_free = round_cycles(
+        N, m, own, D_1, kept * second, kept * third, kept * load_store, kept * l2, kept * dram
+    )
+    if buffers > 0.0:
+        copy = warps_per_block * share * memory(l2, dram)
+        T = beside_copies(T, of_copies(blocks, buffers, copy, turn), one)
+        T_free = beside_copies(T_free, blocks * warps_per_block * share * l2, free)
+    return T, T_free
 
 
 @_equation("9", "T", "cycle", "time of a round")
@@ -434,13 +445,10 @@ def body(
         if len(instructions) > 1:
             if k == len(instructions) - 1 or barriers[k] > 0.0:
                 p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
-                T = round_cycles(N, schedulers, one, p, q, r, s, c, h)
-                T_c = round_cycles(N_tail, schedulers, one, p, q, r, s, c, h)
-                T_f, T_cf = T, T_c
-                if e > 0.0:
-                    busy = max(p, s)
-                    T, T_f = of_blocks(active_blocks, 1.0, W, own, one, turns, free, busy, c, h, e)
-                    T_c, T_cf = of_blocks(least, fewer, W, own, one, turns, free, busy, c, h, e)
+                T, T_f = round_of(active_blocks, 1.0, W, schedulers, own, one, turns, free,
+                                  p, q, r, s, c, h, e)  # fmt: skip
+                T_c, T_cf = round_of(least, fewer, W, schedulers, own, one, turns, free,
+                                     p, q, r, s, c, h, e)  # fmt: skip
                 serial, serial_tail = serial + T, serial_tail + T_c
                 serial_free, serial_free_tail = serial_free + T_f, serial_free_tail + T_cf
                 i = f = n = u = x = s = c = h = one = own = turns = free = e = 0.0
@@ -449,13 +457,10 @@ def body(
     D_max = longest(all_a, all_s, all_c, all_h)
     if corrected:
         s, c, h, own, one, turns, free = all_s, all_c, all_h, all_own, all_one, all_turn, all_free
-        T = round_cycles(N, schedulers, one, all_a, q, r, s, c, h)
-        T_c = round_cycles(N_tail, schedulers, one, all_a, q, r, s, c, h)
-        T_f, T_cf = T, T_c
-        if all_e > 0.0:
-            busy = max(all_a, s)
-            T, T_f = of_blocks(active_blocks, 1.0, W, own, one, turns, free, busy, c, h, all_e)
-            T_c, T_cf = of_blocks(least, fewer, W, own, one, turns, free, busy, c, h, all_e)
+        T, T_f = round_of(active_blocks, 1.0, W, schedulers, own, one, turns, free,
+                          all_a, q, r, s, c, h, all_e)  # fmt: skip
+        T_c, T_cf = round_of(least, fewer, W, schedulers, own, one, turns, free,
+                             all_a, q, r, s, c, h, all_e)  # fmt: skip
         if len(instructions) > 1:
             T, T_c = with_barriers(T, serial, active_blocks), with_barriers(T_c, serial_tail, least)
             T_f = with_barriers(T_f, serial_free, active_blocks)
