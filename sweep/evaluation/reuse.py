@@ -44,6 +44,9 @@ def reuse_of(kernel: Kernel, evaluate: Evaluator, at_once: Array) -> dict[str, t
         evaluate.steps(_hits, *order, at_once, caches.values["l2_bytes"], parts)
         for caches in (evaluate, evaluate.beyond)
     ]
+    row, column, of_row, of_column = found[0]
+    if found[0] is found[1]:  # no memory-side cache
+        return {"row": (row, row, of_row), "column": (column, column, of_column)}
     return {
         factor: (
             found[0][i],

@@ -27,16 +27,16 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def kept(distance: Array, capacity: Array) -> Array:
-    """Return the share of a strip that is still in a cache after ``distance`` bytes were read [1].
+def lost(distance: Array, capacity: Array) -> Array:
+    """Return the share of a strip that a cache has lost after ``distance`` bytes were read [1].
 
-    Half of it at the capacity, all at 10 % less and nothing at 10 % more: blocks are not quite in
+    Half of it at the capacity, all at 10 % more and nothing at 10 % less: blocks are not quite in
     step, so that a cache does not lose all at once.
     """
     is_cache = capacity > 0
-    slope = 5.0 / np.where(is_cache, capacity, 1.0)  # small, unlike the distance
-    share: Array = np.maximum(np.where(is_cache, 5.5, 0.0) - distance * slope, 0.0)
-    return np.minimum(share, 1.0)
+    share: Array = distance * (5.0 / np.where(is_cache, capacity, 1.0))
+    share -= np.where(is_cache, 4.5, -1.0)
+    return np.clip(share, 0.0, 1.0)
 
 
 def fetches(
@@ -79,7 +79,7 @@ def fetches(
     (row, column), (high, wide, wave) = _in_step(*strips, np.minimum(at_once, shared), capacity)
     # Between two reads of a part of a row's strip lie those of other strips for a tile's width.
     tile = row_bytes + column_bytes
-    of_rows, of_columns = (1.0 - kept(np.minimum(n * tile, wave), capacity) for n in (high, wide))
+    of_rows, of_columns = (lost(np.minimum(n * tile, wave), capacity) for n in (high, wide))
     most_of_row, most_of_column = np.maximum(columns / row, 1.0), np.maximum(rows / column, 1.0)
     apart = _moments(shared, at_once)
     row = row * (1.0 + of_rows * (np.minimum(np.minimum(wide, apart), most_of_row) - 1.0))
@@ -102,15 +102,15 @@ def _in_step(
 ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:  # fmt: skip
     """Return fetches of blocks that go in step; and a wave's rows, columns and bytes."""
     rows, columns, group, high, wide = _wave(rows, columns, group, at_once)
-    wave = high * row_bytes + wide * column_bytes
     passed = np.maximum(group, high)
+    of_passed, of_wide = passed * row_bytes, wide * column_bytes
+    wave = high * row_bytes + of_wide
     # The next wave of the group reads its rows again, unless all columns are under way.
-    column_to_column = np.maximum(wave, passed * row_bytes + wide * column_bytes)
-    of_row = 1.0 + (1.0 - kept(column_to_column, capacity)) * (columns / wide - 1.0)
+    of_row = 1.0 + lost(of_passed + of_wide, capacity) * (columns / wide - 1.0)
     # Several waves of a tall group share a column; the next group reads all columns again.
-    within = 1.0 + (1.0 - kept(wave, capacity)) * (np.maximum(group / high, 1.0) - 1.0)
-    group_to_group = passed * row_bytes + columns * column_bytes
-    of_column = within * (1.0 + (1.0 - kept(group_to_group, capacity)) * (rows / passed - 1.0))
+    within = 1.0 + lost(wave, capacity) * (np.maximum(group / high, 1.0) - 1.0)
+    group_to_group = of_passed + columns * column_bytes
+    of_column = within * (1.0 + lost(group_to_group, capacity) * (rows / passed - 1.0))
     return (of_row, of_column), (high, wide, wave)
 
 
@@ -135,7 +135,7 @@ def awaited(
     All blocks of a wave that read a strip wait for the one that fetches it.
     """
     rows, columns, _, high, wide = _wave(rows, columns, group, at_once)
-    return np.minimum(of_row * wide / columns, 1.0), np.minimum(of_column * high / rows, 1.0)
+    return np.minimum(of_row * (wide / columns), 1.0), np.minimum(of_column * (high / rows), 1.0)
 
 
 def hit_rates(

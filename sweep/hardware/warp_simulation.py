@@ -349,8 +349,9 @@ def _distinct(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     with np.errstate(invalid="ignore"):  # infinity less infinity
         lowest = numbers.min(initial=0)
         span = numbers.max(initial=0) - lowest
-    if span < 4 * numbers.size and (numbers == np.floor(numbers)).all():
-        offsets = (numbers - lowest).astype(np.int64)
+    is_short = span < 4 * numbers.size
+    if is_short and (numbers.dtype.kind == "i" or (numbers == np.floor(numbers)).all()):
+        offsets = (numbers - lowest).astype(np.int64, copy=False)
         occurs = np.zeros(int(span) + 1, bool)
         occurs[offsets] = True
         return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[offsets]

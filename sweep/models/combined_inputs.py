@@ -244,15 +244,17 @@ def _copies_waiting(
     times = np.minimum(stage.executions, loads)
     share = times / np.where(loads > 0, loads, 1.0)
     missed = reduce(np.maximum, (access.waits_for_dram for access in accesses))
-    far, rows = work.parameters["copy_latency_cycles"] * (1.0 - missed), 1.0
+    # A device need not have what the kernel does not execute.
+    near, from_l2 = (
+        times * np.where(loads > 0, work.parameters[f"{name}_latency_cycles"], 0.0)
+        for name in ("copy", "l2")
+    )
     if any(access.awaited_rate is not None for access in accesses):  # rows of tiles
-        rows = work.parameters["tile_dram_factor"]
+        cached, rows = near * (1.0 - missed), work.parameters["tile_dram_factor"]
     else:
-        far = far + missed * (
-            work.parameters["copy_latency_cycles"] - work.parameters["l2_latency_cycles"]
-        )
-    return {"cache_wait": times * np.where(loads > 0, far, 0.0),
-            "dram_loads": times * missed * rows, "link_wait": beside * share}  # fmt: skip
+        cached, rows = near - from_l2 * missed, 1.0
+    return {"cache_wait": cached, "dram_loads": (times * rows) * missed,
+            "link_wait": beside * share}  # fmt: skip
 
 
 def _matrix(work: Workload, count: Array) -> tuple[Array, Array]:

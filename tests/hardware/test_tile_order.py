@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.hardware.tile_order import awaited, fetches, hit_rates, kept
+from sweep.hardware.tile_order import awaited, fetches, hit_rates, lost
 
 STEPS = 8  # parts of a strip, read one after the other
 
@@ -128,8 +128,8 @@ def test_limits():
     assert hit_rates(*map(np.array, (10.0, 20.0, 1.0, 1.0, 1.0, 10.0))) == (0.95, 0.0)
     # Of a row's tile half lies in the matrix: the other half is read again, and comes from L2.
     assert hit_rates(*map(np.array, (1.0, 10.0, 0.5, 1.0, 1.0, 1.0))) == (0.95, 0.0)
-    assert list(kept(np.array([0.9, 1.0, 1.1]), np.array(1.0)).round(12)) == [1, 0.5, 0]
-    assert kept(np.array(0.0), np.array(0.0)) == 0
+    assert list(lost(np.array([0.9, 1.0, 1.1]), np.array(1.0)).round(12)) == [0, 0.5, 1]
+    assert lost(np.array(0.0), np.array(0.0)) == 1
     # All at once: all wait, also those that hit. Of ten waves by columns the first reads the rows.
     assert awaited(*map(np.array, (10.0, 10.0, 10.0, 100.0, 1.0, 1.0))) == (1.0, 1.0)
     assert awaited(*map(np.array, (10.0, 10.0, 10.0, 10.0, 1.0, 1.0))) == (0.1, 1.0)
