@@ -93,11 +93,13 @@ class NvidiaGpu:
         """Call a function of CUDA's driver and return its result."""
         code, *found = getattr(self._driver, name)(*arguments)
         if int(code):
-            raise SweepError(f"CUDA: {name}: {code.name}{self._of_case()}")
+            raise SweepError(f"CUDA: {name}: {code.name}")
         return found[0] if len(found) == 1 else found
 
-    def _of_case(self) -> str:
-        return f" ({self._case.procedure}, {self._case.name})" if self._case else ""
+    def is_alive(self) -> bool:
+        """Whether it still takes calls: none succeeds after an illegal address, for example."""
+        (code, *_) = self._driver.cuCtxSynchronize()
+        return not int(code)
 
     def _found(self, index: int) -> tuple[Any, bytes, str]:
         """Return NVML's handle of a GPU, its place on the bus, and the driver's version."""
@@ -165,9 +167,8 @@ class NvidiaGpu:
             which = self._driver.CUfunction_attribute
             key = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._call("cuFuncSetAttribute", self._function, key, case.shared)
-        for old in self._buffers:
-            self._call("cuMemFree", old)
-        self._buffers = []
+        while self._buffers:
+            self._call("cuMemFree", self._buffers.pop())
         sizes = [case.buffer, 8 * case.grid] + [2 * self.facts.l2_bytes] * case.cold
         for size in sizes:
             self._buffers.append(self._call("cuMemAlloc", max(size, 256)))

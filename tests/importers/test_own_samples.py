@@ -10,6 +10,7 @@ import pytest
 from support.simulated_gpu import FACTS, VOLTAGE, WATTS, SimulatedGpu
 
 from sweep.cli import main
+from sweep.errors import SweepError
 from sweep.hardware.clocks import core_voltage_at
 from sweep.microbenchmarks.case import LOCK
 from sweep.microbenchmarks.procedures import as_json
@@ -56,6 +57,25 @@ def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
     assert kept["gpu"]["name"] == FACTS.name and len(kept["samples"]) > 200
     assert main(["calibrate", "--gpu", "-o", "other.toml", "--samples", "mine.samples.json"]) == 2
     assert "mine.samples.json" in capsys.readouterr().err and not (folder / "other.toml").exists()
+
+
+def test_gpu_that_dies__files_say_what_was_measured(folder, capsys, monkeypatch):
+    class Dying(SimulatedGpu):
+        def run(self):
+            if self.case.procedure == "zhang_owens_2011":
+                raise SweepError("CUDA: cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS")
+            return super().run()
+
+        def is_alive(self):
+            return self.case.procedure != "zhang_owens_2011"
+
+    monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu",
+                        lambda index, compile, may_lock: Dying())  # fmt: skip
+    assert main(["calibrate", "--gpu", "-o", "mine.toml"]) == 1
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS, and the GPU takes no calls" in capsys.readouterr().err
+    measured = load_device("mine.toml").values
+    assert "microbenchmark.fp32_issue" in measured
+    assert "microbenchmark.dram_read_bandwidth" not in measured
 
 
 def test_power__is_that_of_the_gpu_within_its_deviations(folder, capsys):

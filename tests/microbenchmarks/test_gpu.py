@@ -27,6 +27,7 @@ ATTRIBUTES = {
 
 class Result(enum.IntEnum):
     CUDA_SUCCESS = 0
+    CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
@@ -138,6 +139,21 @@ def test_case__is_launched_with_its_arguments():
     assert len(driver.memory) == 2
 
 
+def test_failed_case__leaves_the_next_one_its_memory():
+    driver = Driver()
+    gpu = gpu_of(driver)
+    gpu.ready(CASE)
+    driver.answers["cuMemAlloc"] = (Result.CUDA_ERROR_OUT_OF_MEMORY, 0)
+    with pytest.raises(SweepError, match="^CUDA: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY$"):
+        gpu.ready(CASE)
+    assert gpu.is_alive() and not driver.memory
+    del driver.answers["cuMemAlloc"]
+    gpu.ready(CASE)
+    assert gpu.run() == (4.0, 1.5)
+    driver.answers["cuCtxSynchronize"] = (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)
+    assert not gpu.is_alive()
+
+
 def test_cold_case__empties_l2_before_each_run():
     driver = Driver()
     gpu = gpu_of(driver)
@@ -185,7 +201,7 @@ def test_refused__is_left_out_with_its_reason(word, what):
         *(({}, Nvml(word), "does not tell which GPU it is: Insufficient Permissions")
           for word in ("Init", "Handle", "PciInfo", "DriverVersion")),
         ({"cuMemAlloc": (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)}, Nvml(),
-         "cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS (latencies, "),
+         "nothing was measured: CUDA: cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS"),
     ],
 )  # fmt: skip
 def test_bad__one_line_and_no_file(answers, nvml, reason, tmp_path, monkeypatch, capsys):
