@@ -20,9 +20,11 @@ WITHOUT = {
     "reading of the clocks": "nominal ones are recorded, and nothing is measured over them",
     "reading of power": "the samples have none",
     "list of the clocks": "nothing is measured over them",
+    "release of the core clock": "it stays locked; root frees it by `nvidia-smi -rgc`",
+    "release of the memory clock": "it stays locked; root frees it by `nvidia-smi -rmc`",
 }
 """What the owner of a GPU, or its driver, may refuse, and what follows."""
-LOCK, CLOCKS, POWER, SETTABLE = WITHOUT
+LOCK, CLOCKS, POWER, SETTABLE, *FREE = WITHOUT
 
 _HEAD = r"""
 __device__ void record(long long* cycles, long long begin, long long end) {

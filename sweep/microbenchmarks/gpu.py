@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import SweepError
-from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, SETTABLE, Case, Facts
+from sweep.microbenchmarks.case import CLOCKS, FREE, LOCK, POWER, SETTABLE, Case, Facts
 
 Compile = Callable[[str, str], str]
 """From a CUDA source and a compute capability to PTX."""
@@ -69,6 +69,7 @@ class NvidiaGpu:
         self._sources: dict[str, Any] = {}
         self._case: Case | None = None
         self._buffers: list[Any] = []
+        self._held: dict[str, str] = {}  # what would stay locked: NVML's function that frees it
         self.refused: dict[str, str] = {} if may_lock else {LOCK: "--no-lock"}
         self._begin()
         self._handle, bus, driver = self._found(index)
@@ -235,18 +236,19 @@ class NvidiaGpu:
             return False
         try:
             self._nvml.nvmlDeviceSetGpuLockedClocks(self._handle, int(core), int(core))
+            self._held[FREE[0]] = "nvmlDeviceResetGpuLockedClocks"
             if len(self.facts.memory_clocks) > 1:
                 self._nvml.nvmlDeviceSetMemoryLockedClocks(self._handle, int(memory), int(memory))
+                self._held[FREE[1]] = "nvmlDeviceResetMemoryLockedClocks"
         except self._nvml.NVMLError as error:
             self.refused[LOCK] = f"NVML: {error}"
             return False
         return True
 
     def unlock(self) -> None:
-        """Give the clocks free, if they could be held."""
-        if self._may_lock:
-            self._allowed(LOCK, "nvmlDeviceResetGpuLockedClocks")
-            self._allowed(LOCK, "nvmlDeviceResetMemoryLockedClocks")
+        """Give the clocks free that are held."""
+        for what, name in self._held.items():
+            self._allowed(what, name)
 
 
 def links(base: int, size: int, distance: int) -> np.ndarray[Any, np.dtype[np.uint64]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -105,7 +104,8 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
         tell_refused()
 
     main = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
-    with _held(gpu, main) as is_locked:
+    try:
+        is_locked = gpu.lock(*main)
         tell_refused()
         for case in cases:
             take(case, main if is_locked else None)
@@ -113,6 +113,8 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
             if stopped or gpu.lock(core, memory):
                 for case in (one for one in cases if one.over_clocks):
                     take(case, (core, memory), f" at {core:g} and {memory:g} MHz")
+    finally:
+        gpu.unlock()
         tell_refused()
     if not found:
         raise SweepError(f"nothing was measured: {next(iter(missing), 'no cases')}")
@@ -120,14 +122,6 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
         listed = "; ".join([*names[:2], *["..."] * (len(names) > 2)])
         tell(f"not measured: {counted(len(names), 'case')} ({listed}): {reason}")
     return Samples(gpu.facts, tuple(found))
-
-
-@contextmanager
-def _held(gpu: Gpu, clocks: tuple[float, float]) -> Iterator[bool]:
-    try:
-        yield gpu.lock(*clocks)
-    finally:
-        gpu.unlock()
 
 
 def _sample(gpu: Gpu, case: Case, locked: tuple[float, float] | None) -> Sample:

@@ -14,8 +14,9 @@ import pytest
 
 from sweep.cli import main
 from sweep.errors import SweepError
-from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, SETTABLE, Case
+from sweep.microbenchmarks.case import CLOCKS, FREE, LOCK, POWER, SETTABLE, Case
 from sweep.microbenchmarks.gpu import NvidiaGpu, bindings
+from sweep.microbenchmarks.running import measured
 
 ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
@@ -181,7 +182,8 @@ def test_power_and_clocks__as_nvml_permits():
 
 @pytest.mark.parametrize(("word", "what"), [
     ("Power", POWER), ("ClockInfo", CLOCKS), ("SetGpu", LOCK), ("SetMemory", LOCK),
-    ("SupportedMemory", SETTABLE), ("SupportedGraphics", SETTABLE), ("Reset", LOCK),
+    ("SupportedMemory", SETTABLE), ("SupportedGraphics", SETTABLE), ("ResetGpu", FREE[0]),
+    ("ResetMemory", FREE[1]),
 ])  # fmt: skip
 def test_refused__is_left_out_with_its_reason(word, what):
     gpu = gpu_of(nvml=Nvml(word))
@@ -191,6 +193,24 @@ def test_refused__is_left_out_with_its_reason(word, what):
     assert gpu.clocks() == ((1980.0, 2619.0) if what == CLOCKS else (1965.0, 2619.0))
     gpu.unlock()
     assert gpu.refused == {what: "NVML: Insufficient Permissions"}
+
+
+def test_clocks_that_stay_locked__are_said_with_what_to_type(monkeypatch):
+    monkeypatch.setattr("sweep.microbenchmarks.running.all_cases", lambda facts: [CASE])
+    for refuses, expected in (
+        (("Reset",), ["core clock (NVML: Insufficient Permissions): it stays locked; root frees it"
+                      " by `nvidia-smi -rgc`", "`nvidia-smi -rmc`"]),
+        (("Reset", "SetMemory"), ["no lock", "-rgc"]), (("Reset", "SetGpu"), ["no lock"]),
+    ):  # fmt: skip
+        lines: list[str] = []
+        measured(gpu_of(nvml=Nvml(*refuses)), lines.append)
+        assert len(lines) == len(expected)
+        assert all(part in line for part, line in zip(expected, lines, strict=True)), lines
+    lines, gpu = [], gpu_of(nvml=Nvml("Reset"))
+    monkeypatch.setattr(gpu, "ready", lambda case: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # an interrupt, for example
+        measured(gpu, lines.append)
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize(
