@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -22,12 +23,14 @@ def calibrate(arguments: argparse.Namespace) -> int:
     from sweep.importers.microbenchmarks.files import read_measurements
 
     files, is_whole = list(arguments.files), True
+    measurements = read_measurements(files)  # first: measuring takes minutes
     if arguments.gpu is not None:
         path, is_whole = measure(arguments)
         files.insert(0, path)
+        measurements[:0] = read_measurements([path])
     if not files:
         raise SweepError("no files: give what tools printed, or --gpu to measure this machine's")
-    return finish(arguments, read_measurements(files), files) or int(not is_whole)
+    return finish(arguments, measurements, files) or int(not is_whole)
 
 
 def measure(arguments: argparse.Namespace) -> tuple[Path, bool]:
@@ -42,6 +45,8 @@ def measure(arguments: argparse.Namespace) -> tuple[Path, bool]:
     path = Path(arguments.samples or output.with_suffix(".samples.json"))
     for file in (output, path):
         check_free(file, overwrite=arguments.overwrite)
+        if not os.access(file.parent, os.W_OK):
+            raise SweepError(f"{file}: cannot be written: no folder, or a protected one")
 
     def compiled(source: str, capability: str) -> str:
         return nvrtc.load("", capability).compile(source, "measure.cu", capability, []).ptx

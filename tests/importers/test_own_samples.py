@@ -59,6 +59,14 @@ def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
     assert "mine.samples.json" in capsys.readouterr().err and not (folder / "other.toml").exists()
 
 
+@pytest.mark.parametrize("wrong", [["-o", "none/mine.toml"], ["none.json"], ["."]])
+def test_what_is_wrong_before_measuring__is_said_before(folder, capsys, monkeypatch, wrong):
+    monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu", None)
+    assert main(["calibrate", "--gpu", "0", *wrong]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and error.count("cannot be ") == 1, error
+
+
 def test_gpu_that_dies__files_say_what_was_measured(folder, capsys, monkeypatch):
     class Dying(SimulatedGpu):
         def run(self):
@@ -133,6 +141,11 @@ def test_no_files__says_what_to_give(folder, capsys):
         (lambda d: d["samples"][0].update(cycles=["x"]), r"samples\[0\]: ValueError"),
         (lambda d: d["samples"][0].update(cycles=[0, 0]), "counter stands still"),
         (lambda d: d["samples"][0].update(cycles=[float("nan")]), "counter stands still"),
+        (lambda d: d["samples"][0].update(core=0), "latencies, l1: clocks of 0 and 1215 MHz"),
+        (lambda d: d["samples"][0].update(counts={}), "not those of its procedures: KeyError"),
+        (lambda d: d["gpu"].update(sm_count=0), "gpu: ValueError: sm_count of 0: must be above 0"),
+        (lambda d: d["gpu"].update(sm_count=float("inf")), "gpu: OverflowError"),
+        (lambda d: d.update(samples=2 * d["samples"]), "not those of its procedures: ValueError"),
         (lambda d: d.update(samples={}), "no measured value"),
     ],
 )
