@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -21,16 +22,19 @@ def calibrate(arguments: argparse.Namespace) -> int:
     """Write a device file from tools' files."""
     from sweep.importers.microbenchmarks.files import read_measurements
 
-    files = list(arguments.files)
+    files, is_whole = list(arguments.files), True
+    measurements = read_measurements(files)  # first: measuring takes minutes
     if arguments.gpu is not None:
-        files.insert(0, measure(arguments))
+        path, is_whole = measure(arguments)
+        files.insert(0, path)
+        measurements[:0] = read_measurements([path])
     if not files:
         raise SweepError("no files: give what tools printed, or --gpu to measure this machine's")
-    return finish(arguments, read_measurements(files), files)
+    return finish(arguments, measurements, files) or int(not is_whole)
 
 
-def measure(arguments: argparse.Namespace) -> Path:
-    """Run the procedures on this machine's GPU and return the file of their samples."""
+def measure(arguments: argparse.Namespace) -> tuple[Path, bool]:
+    """Run the procedures on this machine's GPU; return the samples' file, and whether it lives."""
     from sweep.cuda import nvrtc
     from sweep.importers.files import check_free, write_whole
     from sweep.microbenchmarks.gpu import NvidiaGpu
@@ -41,6 +45,8 @@ def measure(arguments: argparse.Namespace) -> Path:
     path = Path(arguments.samples or output.with_suffix(".samples.json"))
     for file in (output, path):
         check_free(file, overwrite=arguments.overwrite)
+        if not os.access(file.parent, os.W_OK):
+            raise SweepError(f"{file}: cannot be written: no folder, or a protected one")
 
     def compiled(source: str, capability: str) -> str:
         return nvrtc.load("", capability).compile(source, "measure.cu", capability, []).ptx
@@ -51,7 +57,7 @@ def measure(arguments: argparse.Namespace) -> Path:
     gpu = NvidiaGpu(arguments.gpu, compiled, may_lock=not arguments.no_lock)
     write_whole(path, as_json(measured(gpu, tell)), overwrite=arguments.overwrite)
     print(f"wrote {path}")
-    return path
+    return path, gpu.is_alive()
 
 
 def finish(

@@ -93,6 +93,7 @@ class Trace:
     ) -> None:
         self.steps: list[Step] = []
         self._program, self._symbols, self._returns = program, symbols or {}, returns or {}
+        self._inputs = inputs
         self._errata = {
             code: re.compile(rf"(?<![\w-]){re.escape(code)}(?![\w-])") for code in errata
         }
@@ -178,6 +179,9 @@ class Trace:
         if not operand.variable:
             step = operand.step  # of the equation that gave the value
             if isinstance(step, Step):
+                first = self._variables.get(step.variable)
+                if first is not None and first.step is step:
+                    return first  # a = b = equation(...): one value has one symbol
                 own = self._symbols.get(name, symbol)
                 if own is not symbol:
                     operand = replace(operand, symbol=own, formula=ast.Name(symbol_text(own)))
@@ -200,6 +204,8 @@ class Trace:
         name = here.made.variable
         before = self._variables.get(name)
         symbol = before.symbol if before is not None else None
+        if any(key != name and given is symbol for key, (given, _) in self._inputs.items()):
+            symbol = None  # a sum that begins with an input is not that input
         symbol = symbol or self._declared(name) or self._returned.get(name) or Symbol(name, "", "")
         if not symbol.units and not operand.is_truth:
             symbol = symbol._replace(units=units_text(operand.units))

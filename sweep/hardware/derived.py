@@ -106,12 +106,6 @@ def shared_latency(device: DeviceFacts) -> float | None:
     return found or (38.0 if device.compute_capability.startswith("1.") else None)
 
 
-def l2_latency(device: DeviceFacts) -> float | None:
-    """L2 latency by micro-benchmark (nearest partition), else that of DRAM, an upper bound."""
-    found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
-    return found or dram_latency(device)
-
-
 def measured_cycles(device: DeviceFacts, size: float, bandwidth: str) -> float | None:
     """Return the cycles in which one SM's share of a measured bandwidth moves ``size`` bytes."""
     measured = device.number(f"microbenchmark.{bandwidth}")  # caches run at the core clock
@@ -336,15 +330,22 @@ def launch_cycles(device: DeviceFacts) -> float | None:
     return device.number("microbenchmark.block_launch") or dram_latency(device)
 
 
-def cache_latency(device: DeviceFacts) -> float | None:
-    """L2 latency by micro-benchmark (nearest partition), else 0.45 of DRAM's, or that without L2.
+def kernel_launch(device: DeviceFacts) -> float | None:
+    """Overhead of a kernel's launch by micro-benchmark, else 2.5 us, of the usual 2 to 3."""
+    return (device.number("microbenchmark.kernel_launch") or 2.5e-6) * 1e6
 
-    GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
-    """
-    if found := device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency"):
-        return found
-    dram = dram_latency(device)
-    return None if dram is None else dram * (0.45 if device.number("chip.l2") else 1.0)
+
+BLOCK_START = 1.21
+"""Cycles from the start of a block to that of the next on the whole chip, on an H200.
+
+There blocks of up to 256 threads that do nothing start at this rate, however many fit (their times
+are in `tests/data/h200/empty_blocks.csv`).
+"""
+
+
+def block_start(device: DeviceFacts) -> float | None:
+    """From the start of a block to that of the next by micro-benchmark, else as on an H200."""
+    return device.number("microbenchmark.block_start") or BLOCK_START
 
 
 # ---------------------------------------------------------------------------- a data sheet alone

@@ -1,10 +1,11 @@
-"""Derived device parameters of matrix units (tensor cores, matrix cores), copies and launches."""
+"""Derived device parameters of matrix units (tensor cores, matrix cores) and copies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sweep.hardware.derived import DeviceFacts, Rule, cache_latency, dram_latency
+from sweep.hardware.derived import DeviceFacts, Rule, dram_latency
+from sweep.hardware.l2_rates import cache_latency
 
 
 def _matrix_rule(kind: str) -> Rule:
@@ -79,24 +80,6 @@ def matrix_latency(device: DeviceFacts) -> float | None:
         return 16.0**3 * simds / rate
     # Of mma.m16n8k16 in fp16: S. Patters, https://www.spatters.ca/mma-matmul
     return 32.0
-
-
-def kernel_launch(device: DeviceFacts) -> float | None:
-    """Overhead of a kernel's launch by micro-benchmark, else 2.5 us, of the usual 2 to 3."""
-    return (device.number("microbenchmark.kernel_launch") or 2.5e-6) * 1e6
-
-
-BLOCK_START = 1.21
-"""Cycles from the start of a block to that of the next on the whole chip, on an H200.
-
-There blocks of up to 256 threads that do nothing start at this rate, however many fit (their times
-are in `tests/data/h200/empty_blocks.csv`).
-"""
-
-
-def block_start(device: DeviceFacts) -> float | None:
-    """From the start of a block to that of the next by micro-benchmark, else as on an H200."""
-    return device.number("microbenchmark.block_start") or BLOCK_START
 
 
 COPY_CYCLES, TILE_FACTOR = 123.0, 1.61

@@ -104,7 +104,7 @@ def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
     try:
         if path.exists() and not path.is_file():
             reason = "is a directory" if path.is_dir() else "not a regular file"
-            raise TuningError(f"{path}: {reason}")
+            raise OSError(0, reason)
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             raw = file.read(min(size, most) + 1)

@@ -20,9 +20,11 @@ WITHOUT = {
     "reading of the clocks": "nominal ones are recorded, and nothing is measured over them",
     "reading of power": "the samples have none",
     "list of the clocks": "nothing is measured over them",
+    "release of the core clock": "it stays locked; root frees it by `nvidia-smi -rgc`",
+    "release of the memory clock": "it stays locked; root frees it by `nvidia-smi -rmc`",
 }
 """What the owner of a GPU, or its driver, may refuse, and what follows."""
-LOCK, CLOCKS, POWER, SETTABLE = WITHOUT
+LOCK, CLOCKS, POWER, SETTABLE, *FREE = WITHOUT
 
 _HEAD = r"""
 __device__ void record(long long* cycles, long long begin, long long end) {
@@ -259,6 +261,8 @@ def checked(sample: Sample) -> Sample:
         if not numbers or not all(0 < number < 1e18 for number in numbers):
             shown = ", ".join(f"{number:g}" for number in numbers[:3]) or "none"
             raise SweepError(f"{place}: {what} of {shown}: the counter stands still")
+    if not (0 < sample.core < 1e6 and 0 < sample.memory < 1e6):
+        raise SweepError(f"{place}: clocks of {sample.core:g} and {sample.memory:g} MHz")
     if not all(0 < watts < 1e5 for watts in sample.watts):
         raise SweepError(f"{place}: power of {sample.watts[0]:g} W: the sensor does not work")
     return sample

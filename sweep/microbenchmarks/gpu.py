@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import SweepError
-from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, SETTABLE, Case, Facts
+from sweep.microbenchmarks.case import CLOCKS, FREE, LOCK, POWER, SETTABLE, Case, Facts
 
 Compile = Callable[[str, str], str]
 """From a CUDA source and a compute capability to PTX."""
@@ -69,6 +69,7 @@ class NvidiaGpu:
         self._sources: dict[str, Any] = {}
         self._case: Case | None = None
         self._buffers: list[Any] = []
+        self._held: dict[str, str] = {}  # what would stay locked: NVML's function that frees it
         self.refused: dict[str, str] = {} if may_lock else {LOCK: "--no-lock"}
         self._begin()
         self._handle, bus, driver = self._found(index)
@@ -93,11 +94,13 @@ class NvidiaGpu:
         """Call a function of CUDA's driver and return its result."""
         code, *found = getattr(self._driver, name)(*arguments)
         if int(code):
-            raise SweepError(f"CUDA: {name}: {code.name}{self._of_case()}")
+            raise SweepError(f"CUDA: {name}: {code.name}")
         return found[0] if len(found) == 1 else found
 
-    def _of_case(self) -> str:
-        return f" ({self._case.procedure}, {self._case.name})" if self._case else ""
+    def is_alive(self) -> bool:
+        """Whether it still takes calls: none succeeds after an illegal address, for example."""
+        (code, *_) = self._driver.cuCtxSynchronize()
+        return not int(code)
 
     def _found(self, index: int) -> tuple[Any, bytes, str]:
         """Return NVML's handle of a GPU, its place on the bus, and the driver's version."""
@@ -165,9 +168,8 @@ class NvidiaGpu:
             which = self._driver.CUfunction_attribute
             key = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._call("cuFuncSetAttribute", self._function, key, case.shared)
-        for old in self._buffers:
-            self._call("cuMemFree", old)
-        self._buffers = []
+        while self._buffers:
+            self._call("cuMemFree", self._buffers.pop())
         sizes = [case.buffer, 8 * case.grid] + [2 * self.facts.l2_bytes] * case.cold
         for size in sizes:
             self._buffers.append(self._call("cuMemAlloc", max(size, 256)))
@@ -234,18 +236,19 @@ class NvidiaGpu:
             return False
         try:
             self._nvml.nvmlDeviceSetGpuLockedClocks(self._handle, int(core), int(core))
+            self._held[FREE[0]] = "nvmlDeviceResetGpuLockedClocks"
             if len(self.facts.memory_clocks) > 1:
                 self._nvml.nvmlDeviceSetMemoryLockedClocks(self._handle, int(memory), int(memory))
+                self._held[FREE[1]] = "nvmlDeviceResetMemoryLockedClocks"
         except self._nvml.NVMLError as error:
             self.refused[LOCK] = f"NVML: {error}"
             return False
         return True
 
     def unlock(self) -> None:
-        """Give the clocks free, if they could be held."""
-        if self._may_lock:
-            self._allowed(LOCK, "nvmlDeviceResetGpuLockedClocks")
-            self._allowed(LOCK, "nvmlDeviceResetMemoryLockedClocks")
+        """Give the clocks free that are held."""
+        for what, name in self._held.items():
+            self._allowed(what, name)
 
 
 def links(base: int, size: int, distance: int) -> np.ndarray[Any, np.dtype[np.uint64]]:

@@ -64,12 +64,15 @@ def from_json(document: Any) -> tuple[Samples, str]:
     place = "gpu"
     try:
         facts = _made(Facts, document["gpu"])
+        for key, number in dataclasses.asdict(facts).items():
+            if isinstance(number, float | int) and not number > 0:
+                raise ValueError(f"{key} of {number:g}: must be above 0")
         found = []
         for number, one in enumerate(document["samples"]):
             place = f"samples[{number}]"
             found.append(_made(Sample, one))
         return Samples(facts, tuple(found)), str(document.get("version", ""))[:20]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SweepError(f"{place}: {type(error).__name__}: {str(error)[:80]}") from None
 
 

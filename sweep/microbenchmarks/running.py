@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -56,9 +55,12 @@ class Gpu(Protocol):
     def unlock(self) -> None:
         """Give the clocks free."""
 
+    def is_alive(self) -> bool:
+        """Whether it still takes calls, after one that failed."""
+
 
 def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
-    """Return the samples of all procedures.
+    """Return the samples of all procedures, without those of cases that fail.
 
     Parameters
     ----------
@@ -72,48 +74,54 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
     Raises
     ------
     SweepError
-        A counter stands still, or nothing was measured in time.
+        Nothing was measured.
     """
     until = time.monotonic() + 60.0 * minutes
     cases, found = all_cases(gpu.facts), []
-    late: list[str] = []
-    told: set[str] = set()
+    missing: dict[str, list[str]] = {}  # cases by the reason why they have no sample
+    stopped, told = "", set()
 
     def tell_refused() -> None:
         for what in [one for one in gpu.refused if one not in told]:
             tell(f"no {what} ({gpu.refused[what]}): {WITHOUT[what]}")
             told.add(what)
 
+    def take(case: Case, clocks: tuple[float, float] | None, place: str = "") -> None:
+        nonlocal stopped
+        name = f"{case.procedure}, {case.name}"
+        if not stopped and time.monotonic() > until:
+            stopped = f"no time, {minutes:g} minutes are over"
+        reason = stopped
+        try:
+            if not reason:
+                found.append(replace(_sample(gpu, case, clocks), is_extra=bool(place)))
+        except SweepError as error:
+            reason = str(error).removeprefix(f"{name}: ")
+            if not gpu.is_alive():
+                stopped = reason = f"{reason}, and the GPU takes no calls since"
+        if reason:
+            missing.setdefault(reason, []).append(name + place)
+        tell_refused()
+
     main = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
-    with _held(gpu, main) as is_locked:
+    try:
+        is_locked = gpu.lock(*main)
         tell_refused()
         for case in cases:
-            if time.monotonic() > until:
-                late.append(f"{case.procedure}, {case.name}")
-                continue
-            found.append(_sample(gpu, case, main if is_locked else None))
-            tell_refused()
-        pairs = _pairs(gpu.facts) if is_locked and CLOCKS not in gpu.refused else []
-        over = [case for case in cases if case.over_clocks]
-        for pair in pairs:
-            if time.monotonic() > until:
-                late.append(f"clocks of {pair[0]:g} and {pair[1]:g} MHz")
-            elif gpu.lock(*pair):
-                found += [replace(_sample(gpu, case, pair), is_extra=True) for case in over]
-        tell_refused()
-    if late:
-        tell(f"not begun in {minutes:g} minutes: {counted(len(late), 'case')}, {late[0]}, ...")
-    if not found:
-        raise SweepError("nothing was measured: no time")
-    return Samples(gpu.facts, tuple(found))
-
-
-@contextmanager
-def _held(gpu: Gpu, clocks: tuple[float, float]) -> Iterator[bool]:
-    try:
-        yield gpu.lock(*clocks)
+            take(case, main if is_locked else None)
+        for core, memory in _pairs(gpu.facts) if is_locked and CLOCKS not in gpu.refused else ():
+            if stopped or gpu.lock(core, memory):
+                for case in (one for one in cases if one.over_clocks):
+                    take(case, (core, memory), f" at {core:g} and {memory:g} MHz")
     finally:
         gpu.unlock()
+        tell_refused()
+    if not found:
+        raise SweepError(f"nothing was measured: {next(iter(missing), 'no cases')}")
+    for reason, names in missing.items():
+        listed = "; ".join([*names[:2], *["..."] * (len(names) > 2)])
+        tell(f"not measured: {counted(len(names), 'case')} ({listed}): {reason}")
+    return Samples(gpu.facts, tuple(found))
 
 
 def _sample(gpu: Gpu, case: Case, locked: tuple[float, float] | None) -> Sample:

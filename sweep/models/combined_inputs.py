@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep.hardware import derived, matrix_units
 from sweep.hardware.clocks import bandwidth, latency, share_at
-from sweep.hardware.l2_rates import l2_service
+from sweep.hardware.l2_rates import cache_latency, l2_service
 from sweep.models.base import Input, Symbol, counted, symbols_of
 from sweep.models.terms import of_device, parameter, provided
 from sweep.models.workload import (
@@ -153,7 +153,7 @@ PARAMETERS = (
     parameter("l1_latency_cycles", ("L_L1", "cycle", "latency of a load that L1 serves"), 0.1,
               1e5, derived.l1_latency),
     parameter("l2_latency_cycles", ("L_L2", "cycle", "latency of a load that L2 serves"), 0.1,
-              1e5, derived.cache_latency),
+              1e5, cache_latency),
     parameter("dram_latency_cycles", SYMBOLS["dram_latency"], 0.1, 1e5, derived.dram_latency),
     parameter("copy_latency_cycles", ("L_copy", "cycle", "latency of an asynchronous copy that"
               " L2 serves"), 0.1, 1e5, matrix_units.copy_latency),
@@ -164,8 +164,8 @@ PARAMETERS = (
     parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
               matrix_units.single_warp_slowness),
     parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
-    parameter("block_start_cycles", SYMBOLS["block_start"], 0, 1e5, matrix_units.block_start),
-    parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, matrix_units.kernel_launch),
+    parameter("block_start_cycles", SYMBOLS["block_start"], 0, 1e5, derived.block_start),
+    parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, derived.kernel_launch),
     parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
     *(parameter(f"{kind}_matrix_cycles",
                 (f"t_{kind}", "cycle", f"multiply-add of {kind} by matrix units, per SM"),

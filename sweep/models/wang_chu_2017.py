@@ -55,7 +55,7 @@ import numpy as np
 
 from sweep.fields import Field
 from sweep.hardware import derived
-from sweep.hardware.l2_rates import l2_service
+from sweep.hardware.l2_rates import l2_latency, l2_service
 from sweep.models.base import Input, Model, Symbol, equations, regimes, symbols_of
 from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, of_device, parameter, provided
 from sweep.models.workload import Array, Workload, mean, total
@@ -510,7 +510,7 @@ MODEL = Model(
         parameter("inst_latency_cycles", ("inst_cycle", "cycle", "latency of an instruction"),
                   1e-3, 1e3, derived.instruction_latency),
         parameter("sh_lat_cycles", SYMBOLS["sh_lat"], 1, 1e4, derived.shared_latency),
-        parameter("l2_lat_cycles", SYMBOLS["l2_lat"], 1, 1e5, derived.l2_latency),
+        parameter("l2_lat_cycles", SYMBOLS["l2_lat"], 1, 1e5, l2_latency),
         parameter("l2_del_cycles", ("l2_del", "cycle", "L2 service time"), 1e-3, 1e4,
                   l2_service),
         parameter("dm_lat_cycles", ("dm_lat", "cycle", "DRAM latency at the nominal clocks"), 1,

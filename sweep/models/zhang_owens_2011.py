@@ -75,7 +75,7 @@ INPUTS = (
     of_device("global_share", "share", "1", "share of the peak that many blocks sustain",
               "global_share_fraction"),
     *_by_type(counted("n", "n", "instructions of a warp", "kernel instructions")),
-    *_by_type(Input("throughput", "throughput", "Hz", "warp instructions per second of the GPU",
+    *_by_type(Input("throughput", "throughput", "1/s", "warp instructions per second of the GPU",
                     "device, at the stage's warps and the type's units",
                     ("instruction_throughput", "functional_units"), sequence=True)),
     counted("shared_transactions", "transactions_shared", "of a warp, conflicts included",
@@ -105,10 +105,10 @@ SYMBOLS = symbols_of(INPUTS) | {
     "memory_frequency": Symbol("memoryFrequency", "Hz", "data rate of the memory"),
     "bus_width": Symbol("busWidth", "bit", "width of the memory's bus"),
     "warps": Symbol("#warps", "1", "warps of the grid"),
-    "peak_i": Symbol("peak_I", "Hz", "peak warp instructions per second, type I"),
-    "peak_ii": Symbol("peak_II", "Hz", "peak warp instructions per second, type II"),
-    "peak_iii": Symbol("peak_III", "Hz", "peak warp instructions per second, type III"),
-    "peak_iv": Symbol("peak_IV", "Hz", "peak warp instructions per second, type IV"),
+    "peak_i": Symbol("peak_I", "1/s", "peak warp instructions per second, type I"),
+    "peak_ii": Symbol("peak_II", "1/s", "peak warp instructions per second, type II"),
+    "peak_iii": Symbol("peak_III", "1/s", "peak warp instructions per second, type III"),
+    "peak_iv": Symbol("peak_IV", "1/s", "peak warp instructions per second, type IV"),
     "instructions": Symbol("instructions", "1", "instructions of a warp"),
     "issued": Symbol("issued", "s", "time of the instructions at the peak"),
     "requests": Symbol("M_stage", "1", "transactions of a thread from barrier to barrier"),
@@ -128,13 +128,13 @@ _equation = equations("zhang_owens", SYMBOLS)
 # --- Sections 4.1 to 4.3: peaks -------------------------------------------------------------------
 
 
-@_equation("4.1", "peak", "Hz", "peak warp instructions per second")
+@_equation("4.1", "peak", "1/s", "peak warp instructions per second")
 def peak_instruction(number_functional_units, frequency, number_sm, warp_size):
     """Peak throughput of an instruction type, in warp instructions."""
     return number_functional_units * frequency * number_sm / warp_size
 
 
-@_equation("4.1", "peak FLOPS", "Hz", "peak floating-point operations per second")
+@_equation("4.1", "peak FLOPS", "1/s", "peak floating-point operations per second")
 def peak_flops(peak_instruction, warp_size):
     """Peak floating-point performance: a multiply-add is two operations."""
     return peak_instruction * warp_size * 2.0

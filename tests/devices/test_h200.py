@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep.hardware.matrix_units import BLOCK_START
+from sweep.hardware.derived import BLOCK_START
 from sweep.importers.files import read_source
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements

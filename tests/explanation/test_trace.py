@@ -144,6 +144,22 @@ def test_units_of_squares_and_roots__none_of_a_sum_of_different_ones():
     }  # fmt: skip
 
 
+def begun(b, n):
+    one = other = b
+    first = second = total_1(n, b)
+    one, other = one + first, other + second
+    return {"one": one, "other": other}
+
+
+def test_sums_that_begin_with_an_input__have_names_of_their_own():
+    inputs = {"b": (SYMBOLS["b"], 3.0), "n": (SYMBOLS["n"], 2.0)}
+    steps = Trace(lower(begun, dict.fromkeys(inputs)), inputs, symbols=SYMBOLS).steps
+    assert [(step.name, step.formula) for step in steps[-3:]] == [
+        ("T_total", "N * (b * 2 + b) / (N - b)"), ("one", "b + T_total (1)"),
+        ("other", "b + T_total (1)"),
+    ]  # fmt: skip
+
+
 def sums(parts, n):
     result = 0.0
     for i in range(len(parts)):

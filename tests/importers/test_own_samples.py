@@ -10,6 +10,7 @@ import pytest
 from support.simulated_gpu import FACTS, VOLTAGE, WATTS, SimulatedGpu
 
 from sweep.cli import main
+from sweep.errors import SweepError
 from sweep.hardware.clocks import core_voltage_at
 from sweep.microbenchmarks.case import LOCK
 from sweep.microbenchmarks.procedures import as_json
@@ -56,6 +57,33 @@ def test_gpu__is_measured_and_its_samples_kept(folder, capsys, monkeypatch):
     assert kept["gpu"]["name"] == FACTS.name and len(kept["samples"]) > 200
     assert main(["calibrate", "--gpu", "-o", "other.toml", "--samples", "mine.samples.json"]) == 2
     assert "mine.samples.json" in capsys.readouterr().err and not (folder / "other.toml").exists()
+
+
+@pytest.mark.parametrize("wrong", [["-o", "none/mine.toml"], ["none.json"], ["."]])
+def test_what_is_wrong_before_measuring__is_said_before(folder, capsys, monkeypatch, wrong):
+    monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu", None)
+    assert main(["calibrate", "--gpu", "0", *wrong]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and error.count("cannot be ") == 1, error
+
+
+def test_gpu_that_dies__files_say_what_was_measured(folder, capsys, monkeypatch):
+    class Dying(SimulatedGpu):
+        def run(self):
+            if self.case.procedure == "zhang_owens_2011":
+                raise SweepError("CUDA: cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS")
+            return super().run()
+
+        def is_alive(self):
+            return self.case.procedure != "zhang_owens_2011"
+
+    monkeypatch.setattr("sweep.microbenchmarks.gpu.NvidiaGpu",
+                        lambda index, compile, may_lock: Dying())  # fmt: skip
+    assert main(["calibrate", "--gpu", "-o", "mine.toml"]) == 1
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS, and the GPU takes no calls" in capsys.readouterr().err
+    measured = load_device("mine.toml").values
+    assert "microbenchmark.fp32_issue" in measured
+    assert "microbenchmark.dram_read_bandwidth" not in measured
 
 
 def test_power__is_that_of_the_gpu_within_its_deviations(folder, capsys):
@@ -113,6 +141,11 @@ def test_no_files__says_what_to_give(folder, capsys):
         (lambda d: d["samples"][0].update(cycles=["x"]), r"samples\[0\]: ValueError"),
         (lambda d: d["samples"][0].update(cycles=[0, 0]), "counter stands still"),
         (lambda d: d["samples"][0].update(cycles=[float("nan")]), "counter stands still"),
+        (lambda d: d["samples"][0].update(core=0), "latencies, l1: clocks of 0 and 1215 MHz"),
+        (lambda d: d["samples"][0].update(counts={}), "not those of its procedures: KeyError"),
+        (lambda d: d["gpu"].update(sm_count=0), "gpu: ValueError: sm_count of 0: must be above 0"),
+        (lambda d: d["gpu"].update(sm_count=float("inf")), "gpu: OverflowError"),
+        (lambda d: d.update(samples=2 * d["samples"]), "not those of its procedures: ValueError"),
         (lambda d: d.update(samples={}), "no measured value"),
     ],
 )

@@ -14,8 +14,9 @@ import pytest
 
 from sweep.cli import main
 from sweep.errors import SweepError
-from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, SETTABLE, Case
+from sweep.microbenchmarks.case import CLOCKS, FREE, LOCK, POWER, SETTABLE, Case
 from sweep.microbenchmarks.gpu import NvidiaGpu, bindings
+from sweep.microbenchmarks.running import measured
 
 ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
@@ -27,6 +28,7 @@ ATTRIBUTES = {
 
 class Result(enum.IntEnum):
     CUDA_SUCCESS = 0
+    CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
@@ -138,6 +140,21 @@ def test_case__is_launched_with_its_arguments():
     assert len(driver.memory) == 2
 
 
+def test_failed_case__leaves_the_next_one_its_memory():
+    driver = Driver()
+    gpu = gpu_of(driver)
+    gpu.ready(CASE)
+    driver.answers["cuMemAlloc"] = (Result.CUDA_ERROR_OUT_OF_MEMORY, 0)
+    with pytest.raises(SweepError, match="^CUDA: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY$"):
+        gpu.ready(CASE)
+    assert gpu.is_alive() and not driver.memory
+    del driver.answers["cuMemAlloc"]
+    gpu.ready(CASE)
+    assert gpu.run() == (4.0, 1.5)
+    driver.answers["cuCtxSynchronize"] = (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)
+    assert not gpu.is_alive()
+
+
 def test_cold_case__empties_l2_before_each_run():
     driver = Driver()
     gpu = gpu_of(driver)
@@ -165,7 +182,8 @@ def test_power_and_clocks__as_nvml_permits():
 
 @pytest.mark.parametrize(("word", "what"), [
     ("Power", POWER), ("ClockInfo", CLOCKS), ("SetGpu", LOCK), ("SetMemory", LOCK),
-    ("SupportedMemory", SETTABLE), ("SupportedGraphics", SETTABLE), ("Reset", LOCK),
+    ("SupportedMemory", SETTABLE), ("SupportedGraphics", SETTABLE), ("ResetGpu", FREE[0]),
+    ("ResetMemory", FREE[1]),
 ])  # fmt: skip
 def test_refused__is_left_out_with_its_reason(word, what):
     gpu = gpu_of(nvml=Nvml(word))
@@ -177,6 +195,24 @@ def test_refused__is_left_out_with_its_reason(word, what):
     assert gpu.refused == {what: "NVML: Insufficient Permissions"}
 
 
+def test_clocks_that_stay_locked__are_said_with_what_to_type(monkeypatch):
+    monkeypatch.setattr("sweep.microbenchmarks.running.all_cases", lambda facts: [CASE])
+    for refuses, expected in (
+        (("Reset",), ["core clock (NVML: Insufficient Permissions): it stays locked; root frees it"
+                      " by `nvidia-smi -rgc`", "`nvidia-smi -rmc`"]),
+        (("Reset", "SetMemory"), ["no lock", "-rgc"]), (("Reset", "SetGpu"), ["no lock"]),
+    ):  # fmt: skip
+        lines: list[str] = []
+        measured(gpu_of(nvml=Nvml(*refuses)), lines.append)
+        assert len(lines) == len(expected)
+        assert all(part in line for part, line in zip(expected, lines, strict=True)), lines
+    lines, gpu = [], gpu_of(nvml=Nvml("Reset"))
+    monkeypatch.setattr(gpu, "ready", lambda case: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # an interrupt, for example
+        measured(gpu, lines.append)
+    assert len(lines) == 2
+
+
 @pytest.mark.parametrize(
     ("answers", "nvml", "reason"),
     [
@@ -185,7 +221,7 @@ def test_refused__is_left_out_with_its_reason(word, what):
         *(({}, Nvml(word), "does not tell which GPU it is: Insufficient Permissions")
           for word in ("Init", "Handle", "PciInfo", "DriverVersion")),
         ({"cuMemAlloc": (Result.CUDA_ERROR_ILLEGAL_ADDRESS,)}, Nvml(),
-         "cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS (latencies, "),
+         "nothing was measured: CUDA: cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS"),
     ],
 )  # fmt: skip
 def test_bad__one_line_and_no_file(answers, nvml, reason, tmp_path, monkeypatch, capsys):

@@ -272,6 +272,49 @@ def test_throttled__its_clock_is_the_one_seen():
     assert {s.core for s in samples.found} == {900.0} and not samples.found[0].locked
 
 
+class Failing(SimulatedGpu):
+    """Refuses cases by a word in their names, or no longer takes calls from such a one on."""
+
+    def __init__(self, word: str, *, dies: bool = False) -> None:
+        super().__init__()
+        self.word, self.dies, self.is_dead, self.asked = word, dies, False, 0
+
+    def run(self):
+        self.asked += self.is_dead
+        if self.is_dead or self.word in f"{self.case.procedure}, {self.case.name}":
+            self.is_dead = self.dies
+            raise SweepError("CUDA: cuLaunchKernel: CUDA_ERROR")
+        return super().run()
+
+    def is_alive(self):
+        return not self.is_dead
+
+
+@pytest.mark.parametrize("word", [*dict.fromkeys(c.name.split()[0] for c in all_cases(FACTS))])
+def test_case_that_fails__is_left_out_with_its_reason(samples, word):
+    lines: list[str] = []
+    found = measured(Failing(f", {word}"), lines.append).found
+    left = [s for s in samples.found if not s.name.startswith(word)]
+    assert [(s.name, s.core) for s in found] == [(s.name, s.core) for s in left]
+    (line,) = lines
+    assert line.startswith(f"not measured: {len(samples.found) - len(left)} case")
+    assert line.endswith("): CUDA: cuLaunchKernel: CUDA_ERROR")
+    assert all_values(Samples(FACTS, found))
+
+
+def test_gpu_that_dies__what_was_measured_before_is_kept(samples):
+    lines: list[str] = []
+    gpu = Failing("copies, dram", dies=True)
+    found = measured(gpu, lines.append).found
+    assert [s.name for s in found] == ["l1", "l2", "l2 far", "dram", "shared", "l2"]
+    assert gpu.asked == 0 and gpu.calls == ["lock", "unlock"]
+    (line,) = lines
+    assert line.startswith(f"not measured: {len(samples.found) - 6} cases (copies, dram; ")
+    assert line.endswith("CUDA_ERROR, and the GPU takes no calls since")
+    with pytest.raises(SweepError, match="^nothing was measured: CUDA: cuLaunchKernel: CUDA_ERROR"):
+        measured(Failing(""), lines.append)
+
+
 def test_time__limits_what_is_begun(monkeypatch):
     now = [0.0]
 
@@ -283,7 +326,7 @@ def test_time__limits_what_is_begun(monkeypatch):
     lines: list[str] = []
     few = measured(SimulatedGpu(), lines.append, minutes=2.0)
     assert 10 < len(few.found) < len(all_cases(FACTS))
-    assert lines and "not begun in 2 minutes: " in lines[-1]
+    assert re.match(r"not measured: \d+ cases \(.*; ...\): no time, 2 minutes are over", lines[-1])
     with pytest.raises(SweepError, match="no time"):
         measured(SimulatedGpu(), lines.append, minutes=0.0)
 

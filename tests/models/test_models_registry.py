@@ -53,6 +53,13 @@ def numbers_of(infos):
 
 
 @models
+def test_hertz_are_of_clocks(model):
+    declared = [*get_model(model).symbols.values()]
+    declared += [f.info.result for f in equations_of(model).values()]
+    assert not [one for one in declared if one.units == "Hz" and "per second" in one.meaning]
+
+
+@models
 def test_every_equation_is_a_function(model):
     infos = [f.info for f in equations_of(model).values()]
     found = numbers_of(infos)

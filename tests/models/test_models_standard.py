@@ -181,8 +181,8 @@ def test_jit_is_no_jit(results, tmp_path, monkeypatch, pytestconfig):
 
 # --- Any numbers, not only those of the files -----------------------------------------------------
 
-SPANS = {"cycle": (1e-2, 1e5), "Hz": (1e6, 1e10), "B/s": (1e8, 1e13), "B": (1, 4096),
-         "1": (1e-2, 1e5), "s": (1e-9, 1e-4)}  # fmt: skip
+SPANS = {"cycle": (1e-2, 1e5), "Hz": (1e6, 1e10), "1/s": (1e6, 1e10), "B/s": (1e8, 1e13),
+         "B": (1, 4096), "1": (1e-2, 1e5), "s": (1e-9, 1e-4)}  # fmt: skip
 
 
 @st.composite

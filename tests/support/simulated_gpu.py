@@ -58,6 +58,9 @@ class SimulatedGpu:
     def unlock(self) -> None:
         self.calls.append("unlock")
 
+    def is_alive(self) -> bool:
+        return True
+
     def clocks(self) -> tuple[float, float]:
         return (FACTS.core_nominal, FACTS.memory_nominal) if CLOCKS in self.refused else self.at
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sweep.errors import SweepError
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
@@ -14,9 +16,13 @@ def _read(source: Source) -> list[Measurement]:
     document = source.document
     try:
         samples, version = from_json(document)
-        values = all_values(samples)
+        with np.errstate(all="ignore"):
+            values = all_values(samples)
     except SweepError as error:
         raise source.error(str(error)) from None
+    except (ArithmeticError, LookupError, ValueError) as error:  # of counts without sense
+        reason = f"the samples are not those of its procedures: {type(error).__name__}: {error}"
+        raise source.error(reason) from None
     found = Findings(source, "sweep", version)
     _identity(found, samples)
     for value in values:
