@@ -153,8 +153,9 @@ class Block:
         if math.prod(shape) < elements.size:  # each place once
             return self._offsets(axes, np.arange(math.prod(shape)))[elements]
         grid, indices = self.part.grid, self.part.selection.indices
+        places = np.unravel_index(elements, shape) if axes else ()
         found = np.zeros(elements.shape, np.int64)
-        for axis, place in zip(axes, np.unravel_index(elements, shape) if axes else (), strict=True):
+        for axis, place in zip(axes, places, strict=True):
             chosen = indices[grid.dims[axis]][self.ranges[axis][0] + place]
             found += chosen * math.prod(grid.shape[axis + 1 :])
         return found

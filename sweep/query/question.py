@@ -279,10 +279,9 @@ class Question:
     @cached_property
     def _is_plain(self) -> bool:
         """Whether the groups are those of one part, as it numbers them, without their values."""
-        part = self.parts[0]
-        if len(self.parts) > 1 or any(dim_of(part.grid, name) != name for name in self.by):
-            return False
-        return all(len({*labels}) == len(labels) for labels in map(part.labels, self.by))
+        part, by = self.parts[0], self.by
+        is_product = len(self.parts) == 1 and all(dim_of(part.grid, name) == name for name in by)
+        return is_product and all(len({*n}) == len(n) for n in map(part.labels, by))
 
     @cached_property
     def numbered(self) -> list[tuple[KernelPart, Array, int]]:

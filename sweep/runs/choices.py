@@ -81,7 +81,8 @@ def choices(
         )
     kept = reduce(replace(question, by=part.by), Keep("smallest", 1))
     names = [n for n in grid.coordinates if n not in (*part.by, STACKED, *listed)]
-    found = grid.gather(names, part.places(kept.positions)) | {name: part.signs[0] * kept.columns[0]}
+    found = grid.gather(names, part.places(kept.positions))
+    found[name] = part.signs[0] * kept.columns[0]
     shape = tuple(len(part.labels(n)) for n in part.by)
     data_vars = {}
     for n, values in found.items():
