@@ -17,6 +17,7 @@ from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, clock_on_devices
 from sweep.evaluation.power_limit import devices_at, limits_of, lower_clocks
 from sweep.evaluation.tables import (
+    Row,
     Tables,
     form_of,
     is_small,
@@ -151,7 +152,7 @@ def _fill_model(
     found = _of_model(plan, number, wanted, arrays)
     if not found:
         return
-    fill = _fill_compiled if is_compiled else _fill_by_numpy
+    fill = partial(_fill_compiled, {}) if is_compiled else _fill_by_numpy
     for block in blocks(box) if is_compiled else cut_box(box, limits.ARRAYS):
         inside = block.within(box)
         results = {name: array[inside] for name, array in found.items()}
@@ -190,6 +191,7 @@ def _lower_clocks(
 
 
 def _fill_compiled(
+    rows: dict[tuple[str, ...], Row],
     model: Model,
     variant: str,
     inputs: Mapping[str, Array],
@@ -198,7 +200,7 @@ def _fill_compiled(
     results: Mapping[str, Array],
 ) -> None:
     """Fill a model's results over a block with its compiled pass."""
-    packed = pack(model, inputs, covered, block)
+    packed = pack(model, inputs, covered, block, rows=rows)
     fill = get_pass(packed.read_by(model.name, variant, tuple(results)))
     views = [array.reshape(packed.n_rows, packed.n_inner) for array in results.values()]
     with np.errstate(all="ignore"):

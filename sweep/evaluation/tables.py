@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,45 @@ def sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
 # ---------------------------------------------------------------------------- the layout
 
 
+class Row:
+    """The numbers of an input, or of a sequence one after another, as a pass reads them."""
+
+    def __init__(self) -> None:
+        self._memory = self._numbers = np.empty(0)
+        self._keys: list[Any] = []
+
+    def take(self, tables: Sequence[Array], keys: list[Any], size: int) -> Array:
+        """Return the numbers of tables, written over those before where a key has changed.
+
+        A key has where its table's numbers begin, the shape to which they are spread out, and what
+        else decides them; there are ``size`` numbers.
+        """
+        if keys == self._keys:
+            return self._numbers
+        if len(tables) == 1 and tables[0].shape == keys[0][1] and tables[0].flags.c_contiguous:
+            self._memory, self._numbers = np.empty(0), np.asarray(tables[0], float).reshape(-1)
+        else:
+            if self._memory.size != size:
+                self._memory, self._keys = np.empty(size), []
+            for table, key, known in itertools.zip_longest(tables, keys, self._keys):
+                if key != known:
+                    place = slice(key[0], key[0] + math.prod(key[1]))
+                    _spread(table, self._memory[place].reshape(key[1]))
+            self._numbers = self._memory.view()
+        self._numbers.flags.writeable = False  # as broadcast tables: one type, one compilation
+        self._keys = keys
+        return self._numbers
+
+
+def _spread(table: Array, out: Array) -> None:
+    """Write a table to memory of the shape to which it is spread out."""
+    axes = [i for i, n in enumerate(table.shape) if n < out.shape[i]]
+    if axes:  # what is repeated along the first of them is contiguous first: a fifth of the time
+        part = table.shape[: axes[0] + 1] + out.shape[axes[0] + 1 :]
+        table = np.ascontiguousarray(np.broadcast_to(table, part))
+    out[...] = table
+
+
 @dataclass(frozen=True)
 class Packed:
     """A pass's inputs: tables as contiguous rows, where in them each input begins, and its strides.
@@ -202,7 +241,7 @@ def pack(
     box: Box,
     form: str | None = None,
     spread: Collection[str] = (),
-    rows: dict[str, tuple[Any, Array, list[int]]] | None = None,
+    rows: dict[tuple[str, ...], Row] | None = None,
 ) -> Packed:
     """Lay out the tables of a box for a pass.
 
@@ -224,7 +263,8 @@ def pack(
     spread : collection of str
         Inputs that are spread out in the form ``sizes`` even if they are constant.
     rows : dict, optional
-        Rows of the box before; those that do not depend on where the box has moved are kept.
+        Rows of the box before, by their inputs. Those that do not depend on where the box has moved
+        are kept; others are written over.
     """
     shape, index, rows = box.shape, box.within(covered), {} if rows is None else rows
     length = sequence_length(inputs, model)
@@ -232,32 +272,29 @@ def pack(
     form = form or form_of(shape)
     n_outer = _outer_axes(shape, form)
     inner = shape[n_outer:]
+    # Along an axis of one place nothing shows whether a table depends on it.
+    start_of = cache(lambda extents: tuple(
+        None if n == 1 < here else begin
+        for n, here, begin in zip(extents, shape, box.start, strict=True)
+    ))  # fmt: skip
     found = {name: restricted(inputs[name], index) for name in launch_names + clock_names}
     together = {p: parts for parts in sequences_of(model, length).values() for p in parts}
-    varying = []
-    for name, table in found.items():
-        is_spread = form == "rows" or name in clock_names
-        if form == "sizes":
-            own = together.get(name, (name,))
-            is_spread = any(n in spread or math.prod(found[n].shape[n_outer:]) > 1 for n in own)
-        # Along an axis of one place nothing shows whether the table depends on it.
-        places = [
-            None if extent == 1 < n else (start, n)
-            for extent, n, start in zip(table.shape, shape, box.start, strict=True)
-        ]
-        key = (form, inner if is_spread else None, places)
-        if name not in rows or rows[name][0] != key:
-            if not is_spread and math.prod(table.shape[n_outer:]) != 1:
-                raise AssertionError(f"{model.name}: input {name} depends on the clocks")
-            rows[name] = key, *_row(table, n_outer, inner if is_spread else (1,) * len(inner))
-        if is_spread:
-            varying.append(name)
-    tables, begins = [], []
+    tables, begins, strides, varying = [], [], [], list[str]()
     for parts in dict.fromkeys(together.get(name, (name,)) for name in found):
-        numbers = [rows[name][1] for name in parts]
-        tables.append(numbers[0] if len(parts) == 1 else _joined(numbers))
-        begins += [0, *itertools.accumulate(len(one) for one in numbers[:-1])]
-    strides = [rows[name][2] for name in found]
+        is_spread = form == "rows" or parts[0] in clock_names
+        if form == "sizes":
+            is_spread = any(n in spread or math.prod(found[n].shape[n_outer:]) > 1 for n in parts)
+        varying += parts if is_spread else ()
+        along = inner if is_spread else (1,) * len(inner)
+        own = [found[name] for name in parts]
+        if not is_spread and any(math.prod(table.shape[n_outer:]) != 1 for table in own):
+            raise AssertionError(f"{model.name}: input {parts[0]} depends on the clocks")
+        shapes = [table.shape[:n_outer] + along for table in own]
+        *first, size = itertools.accumulate(map(math.prod, shapes), initial=0)
+        keys = [*zip(first, shapes, (start_of(inputs[name].shape) for name in parts), strict=True)]
+        tables.append(rows.setdefault(parts, Row()).take(own, keys, size))
+        begins += first
+        strides += [_strides(extents[:n_outer], math.prod(along)) for extents in shapes]
     return Packed(
         form=form,
         length=length,
@@ -271,22 +308,10 @@ def pack(
     )
 
 
-def _joined(numbers: Sequence[Array]) -> Array:
-    joined = np.concatenate(numbers)
-    joined.flags.writeable = False
-    return joined
-
-
-def _row(table: Array, n_outer: int, inner: tuple[int, ...]) -> tuple[Array, list[int]]:
-    """Return a table's numbers with its inner axes spread out, and the strides of the others."""
-    table = np.broadcast_to(table, table.shape[:n_outer] + inner)
-    step, stride = math.prod(inner), []
-    for extent in reversed(table.shape[:n_outer]):
-        stride.append(0 if extent == 1 else step)
-        step *= extent
-    numbers = np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
-    numbers.flags.writeable = False  # some are, as broadcast: one type, one compilation
-    return numbers, stride[::-1]
+@lru_cache
+def _strides(extents: tuple[int, ...], step: int) -> tuple[int, ...]:
+    """Return a table's strides, 0 along what it does not depend on; the last one is ``step``."""
+    return tuple(0 if n == 1 else step * math.prod(extents[i:]) for i, n in enumerate(extents, 1))
 
 
 def form_of(shape: tuple[int, ...]) -> str:

@@ -141,19 +141,23 @@ class Block:
     def positions(self, rows: Array, columns: Array) -> Array:
         """Return the positions in the whole grid of elements of :meth:`rows`."""
         by, rest = self._axes
-        order = by + rest
         if self._split is None:
-            elements = rows * math.prod(self._shape[axis] for axis in rest) + columns
-        else:
-            order.sort()
-            numbers = np.arange(math.prod(self._shape)).reshape(self._shape)
-            elements = self.rows(numbers, 0)[rows, columns]
-        shape = [self._shape[axis] for axis in order]
-        places = dict(zip(order, np.unravel_index(elements, shape) if shape else (), strict=True))
-        found = np.zeros(elements.shape, np.int64)
+            return self._offsets(by, rows) + self._offsets(rest, columns)
+        axes = list(range(len(self._shape)))
+        numbers = np.arange(math.prod(self._shape)).reshape(self._shape)
+        return self._offsets(axes, self.rows(numbers, 0)[rows, columns])
+
+    def _offsets(self, axes: Sequence[int], elements: Array) -> Array:
+        """Return what elements of a table over some axes add to the position in the grid."""
+        shape = [self._shape[axis] for axis in axes]
+        if math.prod(shape) < elements.size:  # each place once
+            return self._offsets(axes, np.arange(math.prod(shape)))[elements]
         grid, indices = self.part.grid, self.part.selection.indices
-        for axis, dim in enumerate(grid.dims):
-            found = found * grid.sizes[dim] + indices[dim][self.ranges[axis][0] + places[axis]]
+        places = np.unravel_index(elements, shape) if axes else ()
+        found = np.zeros(elements.shape, np.int64)
+        for axis, place in zip(axes, places, strict=True):
+            chosen = indices[grid.dims[axis]][self.ranges[axis][0] + place]
+            found += chosen * math.prod(grid.shape[axis + 1 :])
         return found
 
 

@@ -111,7 +111,7 @@ def _named(meanings: Array | None, counts: Array) -> dict[str, int]:
 
 def _counts(question: Question, keep: Keep, names: Sequence[str] = ()) -> Array:
     """Return the counts of a question: an array over groups, names and codes, or bins."""
-    found = np.zeros((len(question.groups), max(len(names), 1), keep.width), np.int64)
+    found = np.zeros((question.n_groups, max(len(names), 1), keep.width), np.int64)
     kept = reduce(question, keep, names)
     found[kept.groups] = kept.columns[0]
     return found
@@ -212,7 +212,7 @@ def _of_bins(question: Question, borders: Array) -> tuple[Array, Heads]:
     # The last bin holds its upper border too.
     cuts = np.append(borders[:-1], np.nextafter(borders[-1], np.inf))
     keep = Keep("bins", cuts=tuple(cuts.tolist()))
-    check_rows(len(question.groups) * keep.width, "name fewer dimensions in `by`, or bins")
+    check_rows(question.n_groups * keep.width, "name fewer dimensions in `by`, or bins")
     counts = _counts(question, keep)[:, 0]
     occurs = counts.sum(axis=0)
     ends = zip([None, *borders.tolist(), None], [*borders.tolist(), None, None], strict=True)

@@ -264,7 +264,8 @@ class Grid:
         for name in names:
             if name not in found:
                 coordinate = self.coordinates[name]
-                found[name] = coordinate.values[tuple(points[d] for d in coordinate.dims)]
+                at = tuple(points[d] if self.sizes[d] > 1 else 0 for d in coordinate.dims)
+                found[name] = coordinate.values[at]
         return {name: np.broadcast_to(found[name], (size,)) for name in names}
 
     def at_block(self, dims: Sequence[str], values: Array, index: Index) -> Array:

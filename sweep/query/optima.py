@@ -147,7 +147,7 @@ def top(
     if distinct:
         question, kept = distinct_best(question, tuple(dict.fromkeys(by)), int(n))
         title += f", distinct in {', '.join(distinct)}"
-    check_rows(min(int(n), points) * len(question.groups), "ask for fewer")
+    check_rows(min(int(n), points) * question.n_groups, "ask for fewer")
     answer = _answer(question, title, keep, include, kept)
     if distinct:
         return answer
@@ -291,7 +291,7 @@ def _kept_rows(
     Positions count over all kernels. A group without a valid configuration has a row where one
     configuration is asked for (its position is -1), otherwise a note.
     """
-    starts = np.searchsorted(kept.groups, np.arange(len(question.groups) + 1))
+    starts = np.searchsorted(kept.groups, np.arange(question.n_groups + 1))
     reasons = why_empty(question, np.flatnonzero(np.diff(starts) == 0).tolist())
     begins, values = starts.tolist(), kept.columns[0].tolist()
     places: list[int] = []
@@ -341,13 +341,10 @@ def _values(
 ) -> dict[str, list[Any]]:
     """Return column to values at positions of one kernel's grid, as Python scalars."""
     grid = part.grid
-    places = np.unravel_index(positions, grid.shape) if grid.dims else ()
     present = [name for name in shown if name in grid.variables]
     assumed = [name for name in ("assumed", "power_assumed") if name in grid.variables]
     coordinates = [n for n in grid.coordinates if n not in NUMBERS or n in by]
-    gathered = grid.gather(
-        [*coordinates, *present, *assumed], dict(zip(grid.dims, places, strict=True))
-    )
+    gathered = grid.gather([*coordinates, *present, *assumed], part.places(positions))
     columns: dict[str, list[Any]] = {"kernel": [grid.kernel] * len(positions)}
     for name in (*coordinates, *present):
         columns[name] = _scalars(grid, name, gathered[name])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -194,6 +194,14 @@ class KernelPart:
         left = left.transpose(grouped + free).reshape(shape)
         return np.asarray(np.broadcast_to(missing * left, self.shape).ravel())
 
+    def places(self, positions: Array) -> dict[str, Array]:
+        """Return the index along every dimension of positions in the whole grid."""
+        found = {}
+        for dim, n in reversed(self.grid.sizes.items()):
+            above = positions // n  # a third of the time of np.unravel_index
+            positions, found[dim] = above, positions - above * n
+        return found
+
     def narrowed(self, groups: Array) -> KernelPart:
         """Return the part about some of the groups and, it may be, others of the same values."""
         selection = self.selection
@@ -255,17 +263,35 @@ class Question:
     @cached_property
     def groups(self) -> dict[tuple[Any, ...], int]:
         """Each group's values of ``by``, and its number."""
+        self._check()
+        keys = dict.fromkeys(chain.from_iterable(map(self._keys, self.parts)))
+        return dict(zip(keys, range(len(keys)), strict=True))
+
+    @cached_property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        self._check()
+        return self.parts[0].size if self._is_plain else len(self.groups)
+
+    def _check(self) -> None:
         check_rows(sum(part.size for part in self.parts), "name fewer dimensions in `by`")
-        keys = dict.fromkeys(key for part in self.parts for key in self._keys(part))
-        return {key: number for number, key in enumerate(keys)}
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the groups are those of one part, as it numbers them, without their values."""
+        part, by = self.parts[0], self.by
+        is_product = len(self.parts) == 1 and all(dim_of(part.grid, name) == name for name in by)
+        return is_product and all(len({*n}) == len(n) for n in map(part.labels, by))
 
     @cached_property
     def numbered(self) -> list[tuple[KernelPart, Array, int]]:
         """Each part with the numbers of its groups and where its positions begin."""
+        if self._is_plain:
+            return [(self.parts[0], np.arange(self.n_groups), 0)]
         found, offset = [], 0
         for part in self.parts:
-            numbers = [self.groups[key] for key in self._keys(part)]
-            found.append((part, np.array(numbers, np.int64), offset))
+            numbers = map(self.groups.__getitem__, self._keys(part))
+            found.append((part, np.fromiter(numbers, np.int64, part.size), offset))
             offset += part.grid.points  # so that positions order the kernels too
         return found
 

@@ -55,7 +55,7 @@ def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
         Positions count over all kernels.
     """
     _find_fastest(question)
-    collected = Collected(keep, len(question.groups))
+    collected = Collected(keep, question.n_groups)
     for part, numbers, offset in question.numbered:
         collected.start(numbers, offset)
         for found in _parts(part, keep, names, collected):

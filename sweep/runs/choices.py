@@ -80,15 +80,14 @@ def choices(
             f"choices: by = {list(by)!r}: problems differ in {', '.join(differing)}: name all"
         )
     kept = reduce(replace(question, by=part.by), Keep("smallest", 1))
-    groups, positions = kept.groups, kept.positions
-    places = dict(zip(grid.dims, np.unravel_index(positions, grid.shape), strict=True))
     names = [n for n in grid.coordinates if n not in (*part.by, STACKED, *listed)]
-    found = grid.gather(names, places) | {name: part.signs[0] * kept.columns[0]}
+    found = grid.gather(names, part.places(kept.positions))
+    found[name] = part.signs[0] * kept.columns[0]
     shape = tuple(len(part.labels(n)) for n in part.by)
     data_vars = {}
     for n, values in found.items():
         attributes = {"units": grid.units(n)} if grid.units(n) else {}
-        data_vars[n] = (part.by, _spread(values, groups, shape), attributes)
+        data_vars[n] = (part.by, _spread(values, kept.groups, shape), attributes)
     coordinates: dict[str, Any] = {n: part.labels(n) for n in part.by}
     coordinates |= {n: (PROBLEM, values) for n, values in listed.items()}
     return xr.Dataset(data_vars, coordinates)
