@@ -58,6 +58,7 @@ def device_names(
         "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
         "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
         "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
+        "max_registers_per_thread": np.asarray(limits.max_regs_per_thread, np.float64),
         "compute_capability": device_array(major_minor, ndim),
         TARGET: device_array([target_number(d.target) for d in devices], ndim),
     }

@@ -13,6 +13,7 @@ import pytest
 from support.launches import accesses_of, launched, numbers_of
 from support.warps import simulate_bank_conflicts, simulate_transactions
 
+from sweep import Plan, evaluate
 from sweep.fields import STATUS
 from sweep.importers.files import read_source
 from sweep.importers.tuners.search_space import read_t1
@@ -234,3 +235,32 @@ def test_passes__rank_measured_times():
     assert np.min(times / 1e3 / least) > 1545 / 2000
     many = total > np.quantile(total, 0.9)
     assert np.median((times / 1e3 / least)[many]) < 1.2
+
+
+def test_the_best_that_clblast_found_on_22_gpus_is_predicted_near_the_best():
+    """Its tuner times a small space in full and one in 512 of the rest (`docs/howto`)."""
+    behind = {}
+    with (DATA / "clblast_xgemm_best.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            device, best = row["device"], {n: int(row[n]) for n in SQUARE}
+            axes = {size: [1024] for size in SIZES}
+            plan = Plan(["xgemm"], [device], ["combined"], layout="stacked", axes=axes)
+            found = evaluate(plan)["xgemm"].to_dataset()
+            times = np.ravel(found["execution_time"])
+            p = {n: found[n].values for n in SQUARE}
+            small = (p["MWG"] <= 64) & (p["NWG"] <= 64) & (p["KWG"] == 32) & (p["SA"] == p["SB"])
+            small &= (p["MDIMA"] == p["MDIMC"]) & (p["NDIMB"] == p["NDIMC"])
+            small &= (p["VWM"] <= 4) & (p["VWN"] <= 4) & (p["STRM"] + p["STRN"] == 0)
+            possible = np.sort(times[np.isfinite(times)])
+            drawn = possible[int(possible.size * (1 - 0.5 ** (512 / possible.size)))]  # median best
+            (listed,) = times[np.all([p[n] == best[n] for n in SQUARE], axis=0)]
+            behind[device] = listed / min(np.nanmin(times[small]), drawn) - 1
+    assert len(behind) == 22
+    assert round(100 * np.median([*behind.values()])) == 8
+    assert {d for d, share in behind.items() if share < 0.02} == {
+        "tesla_k40", "v100_pcie", "rtx_2080_ti", "titan_rtx", "a100_40gb"}  # fmt: skip
+    assert {d for d, share in behind.items() if share > 0.2} == {
+        "tesla_p100",
+        "titan_xp",
+        "rtx_3060",
+    }
