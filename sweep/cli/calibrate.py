@@ -34,7 +34,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
 
 
 def measure(arguments: argparse.Namespace) -> tuple[Path, bool]:
-    """Run the procedures on this machine's GPU; return the samples' file, and whether it lives."""
+    """Run the procedures on this machine's GPU; return the samples' file, and if all were tried."""
     from sweep.cuda import nvrtc
     from sweep.importers.files import check_free, write_whole
     from sweep.microbenchmarks.gpu import NvidiaGpu
