@@ -36,6 +36,8 @@ CB-7  Asynchronous copies bring what a block needs next while it works on what h
 CB-8  DRAM is the whole chip's: after the first round of blocks SMs are out of step, and copies of
       others go on while a block has none under way.
 CB-9  Blocks start one after the other on the whole chip.
+CB-10 Blocks of an SM that copies feed begin in step: each waits for what those before it have
+      begun, their first instructions or copies.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
@@ -43,7 +45,8 @@ No number is fitted to the time of a kernel; CB-5 was added with times of a conv
 2080 Ti in view. (How wide words pass the banks of shared memory and L1, which no manual states, was
 found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 (12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
-(14d) and (10a), a micro-benchmark's, were written with times of products on an H200 in view.
+(10a), (10c), (14d), (14f) and turns without the first were written with times of products on an
+H200 in view.
 The time never falls with more of any demand, latency, block or warp of a block.
 Instruction caches and order, register banks and TLBs are not in the model.
 """
@@ -243,17 +246,22 @@ def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_bl
     return max(work + (1.0 - asynchronous) * wait, dependent + wait)
 
 
-@_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
-def turn(
-    work_alone, dependent, wait, load_wait, warps_per_block, memory, buffers, asynchronous
+@_equation("14f", "T_ahead", "cycle", "work of a block before its next copies")
+def ahead_of_copies(
+    work_alone, on_lanes, dependent, wait, schedulers, warps_per_block, asynchronous
 ):  # fmt: skip
-    """Copy and work of all executions, as one buffer would take them, over the buffers.
+    """All its work; beside products that nobody waits for (wgmma) all but theirs.
 
-    Beside products that nobody waits for (wgmma) the next copy begins when theirs does: of the
-    work only a warp's own chain and its waiting come before.
+    The next copies begin when the products do.
     """
-    before = min(work_alone, dependent + wait) if asynchronous > 0.0 else work_alone
-    return (before + load_wait + warps_per_block * memory) / buffers
+    ahead = max(max(schedulers, warps_per_block) * on_lanes, dependent) + wait
+    return min(work_alone, ahead) if asynchronous > 0.0 else work_alone
+
+
+@_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
+def turn(ahead_of_copies, load_wait, warps_per_block, memory, buffers):
+    """Copy and work of all executions, as one buffer would take them, over the buffers."""
+    return (ahead_of_copies + load_wait + warps_per_block * memory) / buffers
 
 
 @_equation("14", "T", "cycle", "time of a round beside copies")
@@ -319,11 +327,21 @@ def full_rounds(blocks, active_blocks, n_sm):
     return np.floor(blocks / (active_blocks * n_sm))
 
 
+@_equation("10c", "T_entry", "cycle", "what a block takes before others come to their first copies")
+def entry(warps_per_block, on_lanes, load_store, memory, begun, entries):
+    """Instructions of the first stage, executed once, or all copies that begin with its own."""
+    return warps_per_block * max(max(on_lanes, load_store), begun * memory) / entries
+
+
 @_equation("10a", "T_first", "cycle", "time of the first round, from the first start on")
-def first_round(round_cycles, alone, blocks, active_blocks, n_sm, block_start):
-    """Blocks start one after the other on the whole chip, the last one after all others (CB-9)."""
-    begins, last = min(blocks, n_sm), min(blocks, active_blocks * n_sm)
-    return max(round_cycles + begins * block_start, alone + last * block_start)
+def first_round(round_cycles, alone, entry, blocks, active_blocks, n_sm, block_start):
+    """Blocks start one after the other on the whole chip, the last one after all others (CB-9).
+
+    Those of an SM that copies feed begin in step, and wait for the entries of all before (CB-10).
+    """
+    begins, last = min(blocks, n_sm) * block_start, min(blocks, active_blocks * n_sm)
+    later = max(last * block_start, begins + max(np.ceil(last / n_sm) - 1.0, 0.0) * entry)
+    return max(round_cycles + begins, alone + later)
 
 
 @_equation("10b", "T_rounds", "cycle", "all rounds one after the other")
@@ -387,10 +405,10 @@ def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
     cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, matrix_time,
-    asynchronous, buffers, issue_cycles, fp32_cycles, integer_cycles, special_cycles, fp64_cycles,
-    unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles, l2_cycles, alu_latency,
-    shared_latency, launch_cycles, block_start, kernel_launch, schedulers, parallelism,
-    dram_bandwidth, dram_latency, core_clock, corrected,
+    asynchronous, buffers, entries, begun, issue_cycles, fp32_cycles, integer_cycles,
+    special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles,
+    l2_cycles, alu_latency, shared_latency, launch_cycles, block_start, kernel_launch, schedulers,
+    parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
@@ -424,11 +442,15 @@ def body(
         d_k = dependent(chain[k], alu_latency, share, matrix_chain[k])
         z_k = wait(shared_loads[k], barriers[k], shared_latency, share)
         y_k = arithmetic_wait(d_k, schedulers, a_k) + z_k
+        l_k = arithmetic(instructions[k] * t_i, f_k, n_k, u_k, x_k)
+        if k == 0:
+            T_entry = entry(W, l_k, s_k, memory(c_k, h_k), begun, entries)
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
         one_k = own_k = turn_k = free_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
             own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
-            turn_k = turn(own_k, d_k, z_k, m_k, W, memory(c_k, h_k), buffers[k], asynchronous)
+            b_k = ahead_of_copies(own_k, l_k, d_k, z_k, schedulers, W, asynchronous)
+            turn_k = turn(b_k, m_k, W, memory(c_k, h_k), buffers[k])
             one_k = max(own_k, turn_k)
             free_k = undisturbed(own_k, turn_k, W, memory(c_k, h_k), c_k, buffers[k])
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
@@ -466,8 +488,9 @@ def body(
             T_f = with_barriers(T_f, serial_free, active_blocks)
             T_cf = with_barriers(T_cf, serial_free_tail, least)
         T_later = after_first(T, T_f, N, memory(c, h))
-        T = first_round(T, one, blocks, active_blocks, n_sm, block_start)
-        T_only = first_round(T_c, one, blocks, active_blocks, n_sm, block_start)
+        T_entry = T_entry if all_e > 0.0 else 0.0
+        T = first_round(T, one, T_entry, blocks, active_blocks, n_sm, block_start)
+        T_only = first_round(T_c, one, T_entry, blocks, active_blocks, n_sm, block_start)
         T_c = after_first(T_c, T_cf, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_only
         cycles = all_rounds(rounds, T, T_later, T_c if left > 0.0 else 0.0)
         cycles = exec_cycles(cycles, blocks, block_start, kernel_launch, core_clock)
@@ -534,6 +557,7 @@ MODEL = Model(
         "CB-7": "asynchronous copies overlap with the work of the same warp",
         "CB-8": "SMs are out of step after the first round, and share all of DRAM",
         "CB-9": "blocks start one after the other",
+        "CB-10": "blocks that copies feed begin in step",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

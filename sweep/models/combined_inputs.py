@@ -74,6 +74,8 @@ INPUTS = (
           sequence=True),
     provided("asynchronous", "async", "share of matrix instructions beside which warps wait"),
     counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
+    Input("entries", "n_entry", "1", "executions of the first stage", "kernel stages"),
+    Input("begun", "n_begun", "1", "executions whose copies begin with the first", "kernel stages"),
     of_device("issue_cycles", "t_issue", "cycle", "issue of an instruction, per SM"),
     of_device("fp32_cycles", "t_fp32", "cycle", "single-precision instruction, per SM"),
     of_device("integer_cycles", "t_int", "cycle", "integer instruction, per SM"),
@@ -121,6 +123,7 @@ SYMBOLS = symbols_of(INPUTS) | {
     "share": Symbol("1/ILP", "1", "of independent instructions, the one that is waited for"),
     "most": Symbol("P_max", "cycle", "largest P_k"),
     "queued": Symbol("sum(D_k P_k)", "cycle^2", "the same of all stations"),
+    "on_lanes": Symbol("A_lanes", "cycle", "demand of a warp on slots and lanes, not matrix units"),
     "issued": Symbol("D_issue", "cycle", "demand of a warp on issue slots"),
     "integers": Symbol("D_int", "cycle", "demand of a warp on the lanes of integers"),
     "specials": Symbol("D_special", "cycle", "demand of a warp on those of special functions"),
@@ -202,20 +205,24 @@ def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
             "link_time": used}  # fmt: skip
 
 
-def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
+def _loads(stage: Stage) -> list[GlobalAccess]:
+    return [access for access in stage.global_accesses if access.kind == "load"]
+
+
+def _waiting(work: Workload, stage: Stage, before: Stage | None, zero: Array) -> dict[str, Array]:
     """Return what a warp waits for its loads: cycles of caches, seconds of the link, DRAM's number.
 
     A store is waited for by nobody. Of the loads that a thread has under way at once one is waited
     for, at least one in all; of the copies of an execution the slowest.
     """
-    accesses = [access for access in stage.global_accesses if access.kind == "load"]
+    accesses = _loads(stage)
     loads = total(zero, accesses, "count")
     _, beside = demand_beside_dram(work, zero, stage.global_accesses)
     least = np.minimum(1.0, 1.0 / np.where(loads > 0, loads, 1.0))
     share = np.maximum(1.0 / work.memory_parallelism, least)
     are_copies = stage.buffers > 0
     if accesses and are_copies.all():
-        return _copies_waiting(work, stage, accesses, loads, beside)
+        return _copies_waiting(work, stage, before, accesses, loads, beside)
     # A device need not have what the kernel does not execute.
     near, far = (
         np.where(loads > 0, work.parameters[f"{level}_latency_cycles"], 0.0) * share
@@ -232,16 +239,28 @@ def _waiting(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         missed = missed + (beyond * share) * (awaited * rows)
     waits = {"cache_wait": cached, "dram_loads": missed, "link_wait": beside * share}
     if accesses and are_copies.any():
-        copied = _copies_waiting(work, stage, accesses, loads, beside)
+        copied = _copies_waiting(work, stage, before, accesses, loads, beside)
         waits = {name: np.where(are_copies, copied[name], wait) for name, wait in waits.items()}
     return waits
 
 
+def _turns(stage: Stage, before: Stage | None) -> Array:
+    """Return how often all buffers of a stage are filled and waited for.
+
+    Copies of the first executions, one for each buffer, are under way together. If the stage before
+    loads, it has begun them, and waited for the first.
+    """
+    begun = 0.0 if before is None else total(np.zeros(1), _loads(before), "count") > 0
+    turns = np.ceil(stage.executions / np.where(stage.buffers > 0, stage.buffers, 1.0))
+    return np.maximum(turns - begun, 0.0)
+
+
 def _copies_waiting(
-    work: Workload, stage: Stage, accesses: Sequence[GlobalAccess], loads: Array, beside: Array
-) -> dict[str, Array]:
+    work: Workload, stage: Stage, before: Stage | None, accesses: Sequence[GlobalAccess],
+    loads: Array, beside: Array,
+) -> dict[str, Array]:  # fmt: skip
     """Return the same of copies: those of an execution are under way together."""
-    times = np.minimum(stage.executions, loads)
+    times = np.where(loads > 0, stage.buffers * _turns(stage, before), 0.0)
     share = times / np.where(loads > 0, loads, 1.0)
     missed = reduce(np.maximum, (access.waits_for_dram for access in accesses))
     # A device need not have what the kernel does not execute.
@@ -275,7 +294,7 @@ def _matrix(work: Workload, count: Array) -> tuple[Array, Array]:
     return cycles, seconds
 
 
-def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
+def _stage(work: Workload, stage: Stage, before: Stage | None) -> dict[str, Array]:
     """Return one stage's part of the inputs."""
     zero = np.zeros_like(work.n_sm)
     classes = "computation", "fp32", "integer", "special", "conversion", "fp64", "move", "matrix"
@@ -311,13 +330,15 @@ def _stage(work: Workload, stage: Stage) -> dict[str, Array]:
         * work.parameters["matrix_latency_cycles"],
         "buffers": stage.buffers,
         **_traffic(work, stage, zero),
-        **_waiting(work, stage, zero),
+        **_waiting(work, stage, before, zero),
     }
 
 
 def prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     """Turn a workload into what a warp demands and waits, stage by stage."""
-    inputs = gathered([_stage(work, stage) for stage in work.stages])
+    before = (None, *work.stages[:-1])
+    inputs = gathered([_stage(work, *two) for two in zip(work.stages, before, strict=True)])
+    begun = [np.minimum(stage.executions, stage.buffers) for stage in work.stages[1:]]
     device, clocks = work.parameters, work.clocks.seen_by(variant)
     # A device need not have what the kernel does not execute.
     has_fp64 = sum(inputs["fp64"]) > 0
@@ -325,6 +346,8 @@ def prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         share_at, "dram_share_table", clocks.memory, device["dram_share_fraction"]
     )
     return inputs | {
+        "entries": np.maximum(work.stages[0].executions, 1.0),
+        "begun": reduce(np.maximum, begun, np.ones_like(work.n_sm)),
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
         "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
         "dram_latency": latency(device["dram_latency_cycles"], clocks.ratio, work.dram_share),

@@ -147,6 +147,20 @@ def moved(launch, name):
     return per_warp * one(launch, "blocks") * one(launch, "threads_per_block") / 32
 
 
+@pytest.mark.parametrize(
+    ("k", "block_k", "asked"),
+    [(2048, 32, 1), (2064, 32, 1.5), (2056, 32, 1.75), (2064, 128, 1.125), (2064, 16, 2)],
+)
+def test_rows__between_pieces_of_64_bytes_ask_l2_for_one_more(k, block_k, asked):
+    found, _ = launched(m=1024, n=1024, k=k, BLOCK_K=block_k)
+    (access,) = (a for a in found.workload.global_accesses if a.name == "a")
+    moved_bytes = 64 * 1024 * 8 * (-(-k // block_k) - 1) * block_k * 2 / 64
+    assert moved(found, "a") == pytest.approx(asked * moved_bytes)
+    # DRAM brings each strip once: what is asked for twice is there.
+    missed = float(np.asarray(access.missed_rate).squeeze())
+    assert missed * asked == pytest.approx(1 / 8)  # of 8 blocks of a row
+
+
 @pytest.mark.parametrize(("m", "n"), [(1024, 1024), (1536, 1536), (4096, 4096)])
 def test_persistent__every_tile_once_in_whole_waves(m, n):
     tiles, steps = m // 128 * n // 128, 4096 // 64

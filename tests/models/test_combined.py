@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+import sweep
+from sweep.evaluation.tables import tables_of
 from sweep.fields import BOUND
 from sweep.models import combined
 from sweep.models.combined import MODEL
+from sweep.space import resolve
 
 # A warp of 100 multiply-adds on an SM like Turing's: 4 issue slots, 2 of them for each pipeline.
 SM = {
@@ -18,6 +22,7 @@ SM = {
     "shared_latency": 24.0, "launch_cycles": 0.0, "block_start": 0.0, "kernel_launch": 0.0,
     "schedulers": 4.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
     "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0,
+    "entries": 1.0, "begun": 1.0,
 }  # fmt: skip
 STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
@@ -136,6 +141,32 @@ def test_cb9__blocks_start_one_after_the_other():
     assert late(blocks=272.0, warps_per_block=1.0) == 1.21 * 272
     short = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}  # takes the time of its start
     assert run(short, blocks=1e6, warps_per_block=1.0, block_start=1.21)["cycles"] == 1.21e6
+
+
+def test_cb10__blocks_that_copies_feed_begin_in_step():
+    """Two blocks of an SM, each of which waits 2000 cycles for its first copies."""
+    last = {"instructions": 1.0, "fp32": 0.0, "chain": 0.0}
+
+    def later(buffers=1.0, begun=1.0, **first):
+        first = {"chain": 0.0, "cache_wait": 2000.0, "buffers": buffers, **first}
+        one, two = (run(first, last, active_blocks=n, blocks=68 * n, begun=begun)["cycles"]
+                    for n in (1.0, 2.0))  # fmt: skip
+        return two - one
+
+    assert later() == pytest.approx(8 * 100 * 0.5)  # 100 multiply-adds of 8 warps
+    assert later(l2_sectors=30.0, begun=3.0) == pytest.approx(8 * 30 * 3)  # copies that all begin
+    assert later(buffers=0.0) < 0.2 * 8 * 100 * 0.5  # warps that wait for loads are out of step
+
+
+@pytest.mark.parametrize(("stages", "turns"), [(2, [0, 1, 2, 3, 7]), (5, [0, 0, 0, 0, 1])])
+def test_cb7__copies_that_are_under_way_before_a_loop_are_waited_for_once(stages, turns):
+    axes = {"m": [64], "n": [64], "k": [32, 64, 96, 128, 256], "BLOCK_M": [64], "BLOCK_N": [64],
+            "BLOCK_K": [32], "GROUP_M": [8], "num_warps": [4], "num_stages": [stages]}  # fmt: skip
+    plan = sweep.Plan(["triton_matmul"], ["h200"], ["combined"], variant="revised", axes=axes)
+    (space,) = resolve(plan).kernels
+    inputs = tables_of(space, space.clocked.whole).inputs(plan, "combined")
+    first, loop = (np.ravel(inputs[f"dram_loads_{stage}"]) for stage in (0, 1))
+    assert loop / first / (stages - 1) == pytest.approx(turns)
 
 
 @pytest.mark.parametrize("wavefronts", [0.0, 16.0, 32.0, 64.0])
