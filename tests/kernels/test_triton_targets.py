@@ -1,7 +1,8 @@
 """Triton's products and attention beside what Triton 3.9 made of them for AMD's and Blackwell.
 
 `tests/data/triton/*_targets.csv` have 90 and 70 configurations for each of five targets, drawn at
-random: resources, and a warp's machine instructions in a step of the loop.
+random, and 441 products with options of AMD's compiler: resources, and a warp's machine instructions
+in a step of the loop.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ AMD = pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100"])
 ALL = pytest.mark.parametrize("target", list(DEVICE))
 KERNELS = pytest.mark.parametrize("kernel", ["matmul", "flash_attention"])
 SHARED = ("bits", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages")
-AXES = {"matmul": (*SHARED, "is_integer", "a_by_column", "b_by_column", "BLOCK_K"),
+OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
+AXES = {"matmul": (*SHARED, *OPTIONS, "is_integer", "a_by_column", "b_by_column", "BLOCK_K"),
         "flash_attention": (*SHARED, "head", "causal")}  # fmt: skip
 
 
