@@ -98,18 +98,9 @@ def test_counts__of_parts_are_added():
     assert kept.groups.tolist() == [0, 2] and kept.columns[0][:, 0, 0].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("best", "runner_up", "expected"),
-    [
-        (2.0, 3.0, 0.5),
-        (-3.0, -2.0, 1 / 3),
-        (2.0, 2.0, 0.0),
-        (0.0, 0.0, 0.0),
-        (0.0, 1.0, None),
-        (1.0, math.inf, None),
-        (math.inf, math.inf, 0.0),
-        (1.0, None, None),
-    ],
-)
+@pytest.mark.parametrize(("best", "runner_up", "expected"), [
+    (2.0, 3.0, 0.5), (-3.0, -2.0, 1 / 3), (2.0, 2.0, 0.0), (0.0, 0.0, 0.0), (0.0, 1.0, None),
+    (1.0, math.inf, None), (math.inf, math.inf, 0.0), (1.0, None, None),
+])  # fmt: skip
 def test_relative_distance(best, runner_up, expected):
     assert relative_distance(best, runner_up) == pytest.approx(expected)

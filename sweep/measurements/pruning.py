@@ -45,7 +45,7 @@ class TritonPruner:
         the argument of the same name in another case.
     parameters : mapping of str to str, optional
         For parameters of the kernel file whose name differs in the configurations: that name. One
-        that no configuration has must have a single value in the kernel file.
+        that a configuration lacks must have a single value in the kernel file.
     model, variant : str
         What predicts.
 
@@ -190,9 +190,9 @@ class TritonPruner:
         for name, known in self.kernel.parameters.items():
             own = self.parameters.get(name, name)
             there = [own in config for config in configs]
-            if all(there):
-                columns[name] = np.array([config[own] for config in configs])
-            elif any(there) or len(known) > 1:
+            if any(there) and (all(there) or len(known) == 1):
+                columns[name] = np.array([config.get(own, known[0]) for config in configs])
+            elif len(known) > 1:
                 raise QueryError(
                     f"parameter '{name}' of kernel '{self.kernel.key}' is not in the configurations"
                     f"{nearest(own, configs[0])} (they have {', '.join(configs[0])}): say which is"

@@ -11,7 +11,7 @@ import pytest
 
 from sweep.cli import main
 from sweep.errors import QueryError
-from sweep.importers.tuners.configurations import text_of_form, triton_configs_text, vllm_text
+from sweep.importers.tuners.configurations import MOE, text_of_form, triton_configs_text, vllm_text
 
 PLAN = """schema = 1
 kernels = ["{kernel}"]
@@ -39,12 +39,21 @@ def test_vllm__a_configuration_for_each_number_of_tokens(asked):
     found = json.loads(text)
     assert code == 0
     assert list(found) == ["1", "64", "4096"]
-    names = "BLOCK_SIZE_M BLOCK_SIZE_N BLOCK_SIZE_K GROUP_SIZE_M num_warps num_stages".split()
-    assert all(list(row) == names and set(map(type, row.values())) == {int}
+    assert all(tuple(row) == MOE and set(map(type, row.values())) == {int}
                for row in found.values())  # fmt: skip
     # One token: a tile of 32 rows reads no more than one of 16, and their times differ by 0.02 %.
     assert found["1"]["BLOCK_SIZE_M"] in (16, 32)
     assert found["4096"]["BLOCK_SIZE_M"] > 32
+
+
+def test_options_of_amds_compiler__are_written_where_one_is_chosen():
+    row = dict.fromkeys((*MOE, "BLOCK_M"), 16.0) | {"tokens": 8.0}
+    own = {"waves_per_eu": 0.0, "matrix_instr_nonkdim": 0.0, "kpack": 1.0}
+    assert set(json.loads(vllm_text([row | own]))["8"]) == set(MOE)
+    own["kpack"] = 2.0
+    (found,) = json.loads(vllm_text([row | own])).values()
+    assert {name: found[name] for name in own} == own
+    assert '"BLOCK_M": 16, "kpack": 2}, num_warps=16' in triton_configs_text([row | own])
 
 
 def test_triton__each_configuration_once(asked):
@@ -62,8 +71,7 @@ def test_what_is_lacking_is_named(asked):
     code, text, error = asked("transpose", "n = [256]", "--format", "vllm")
     assert (code, text) == (2, "")
     assert error.startswith("sweep: --format vllm: no column tokens, BLOCK_SIZE_M")
-    row = dict.fromkeys(("tokens", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M",
-                         "num_warps", "num_stages"), 16.0)  # fmt: skip
+    row = dict.fromkeys(("tokens", *MOE), 16.0)
     with pytest.raises(QueryError, match="several rows for 16 tokens: choose one device"):
         vllm_text([row, row])
     with pytest.raises(QueryError, match="no column num_warps"):

@@ -96,13 +96,9 @@ def test_variables__sizes_and_alignments():
     """
     found = {v.name: (v.space, v.bytes, v.alignment) for v in read_ptx(text).variables}
     assert found == {
-        "addresses": ("global", 24, 8),
-        "quads": ("shared", 256, 16),
-        "more": ("shared", None, 16),
-        "numbers": ("const", 16, 4),
-        "x": ("shared", 2, 2),
-        "y": ("shared", 4, 2),
-    }
+        "addresses": ("global", 24, 8), "quads": ("shared", 256, 16), "more": ("shared", None, 16),
+        "numbers": ("const", 16, 4), "x": ("shared", 2, 2), "y": ("shared", 4, 2),
+    }  # fmt: skip
 
 
 def test_directives__of_versions_up_to_9():

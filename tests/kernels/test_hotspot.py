@@ -116,16 +116,10 @@ def test_launch__covers_the_grid(configuration, side):
     assert accesses_of(launch)["result"].count.item() * threads == pytest.approx(side * side)
 
 
-@pytest.mark.parametrize(
-    ("device", "registers"),
-    [
-        ("h100_pcie", [32, 32, 40]),
-        ("a100_40gb", [32, 40, 45]),
-        ("v100", [40, 48, 45]),
-        ("gtx_980_paper", [40, 48, 40]),
-        ("rtx_a4000", [40, 40, 40]),
-    ],
-)
+@pytest.mark.parametrize(("device", "registers"), [
+    ("h100_pcie", [32, 32, 40]), ("a100_40gb", [32, 40, 45]), ("v100", [40, 48, 45]),
+    ("gtx_980_paper", [40, 48, 40]), ("rtx_a4000", [40, 40, 40]),
+])  # fmt: skip
 def test_registers__are_those_of_nvrtc(device, registers):
     # 32 x 8 threads and four steps: all unrolled, none, none with power in shared memory.
     variants = ((32, 8, 1, 1, 4, 4, 0), (32, 8, 1, 1, 4, 1, 0), (32, 8, 1, 1, 4, 1, 1))

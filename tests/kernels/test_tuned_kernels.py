@@ -148,16 +148,10 @@ def test_sgemm__ranking_with_times_seen():
     assert rows["(occupancy)"]["spearman"] < 0
 
 
-@pytest.mark.parametrize(
-    ("device", "spilled"),
-    [
-        ("tesla_k40", 10780),
-        ("gtx_980_paper", 7948),
-        ("v100", 7948),
-        ("rtx_3090", 8644),
-        ("h100_sxm", 5488),
-    ],
-)
+@pytest.mark.parametrize(("device", "spilled"), [
+    ("tesla_k40", 10780), ("gtx_980_paper", 7948), ("v100", 7948), ("rtx_3090", 8644),
+    ("h100_sxm", 5488),
+])  # fmt: skip
 def test_ktt__spills_by_the_block(device, spilled):
     """A block of 32 x 8 spills 7 KiB of a thread's sums; one of 32 x 16 leaves all in registers."""
     size = {"BLOCK_SIZE_X": 32, "TILE_SIZE_X": 3, "TILE_SIZE_Y": 6, "PADDING": 0, "READ_ONLY": 0}

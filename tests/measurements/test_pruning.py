@@ -43,17 +43,9 @@ def pruner() -> TritonPruner:
 def test_the_fastest_predicted__are_kept_in_order(pruner):
     configs = configs_of(Config)
     kept = pruner.prune_configs_by(5)["early_config_prune"](configs, ARGUMENTS, GRID=3)
-    axes = {
-        "m": [1000],
-        "n": [4096],
-        "k": [512],
-        "GROUP_M": [8],
-        "num_stages": [1, 3],
-        "num_warps": [4, 8],
-        "BLOCK_K": [32, 64],
-        "BLOCK_M": [16, 64, 128],
-        "BLOCK_N": [32, 128],
-    }
+    axes = {"m": [1000], "n": [4096], "k": [512], "GROUP_M": [8], "num_stages": [1, 3],
+            "num_warps": [4, 8], "BLOCK_K": [32, 64], "BLOCK_M": [16, 64, 128],
+            "BLOCK_N": [32, 128]}  # fmt: skip
     plan = sweep.Plan(["triton_matmul"], ["a100_80gb"], ["combined"], variant="revised", axes=axes)
     expected = [row["execution_time"] for row in sweep.top(plan, 5, by=())]
     times = pruner.times(configs, ARGUMENTS)
@@ -84,6 +76,13 @@ def test_names__may_differ_and_sizes_may_be_computed():
     found = other.times(configs_of(Config, "BLOCK_SIZE_"), {"shape": (1000, 3), "K": 512})
     own = TritonPruner("triton_matmul", "a100_80gb", {})  # by the arguments' names
     np.testing.assert_array_equal(found, own.times(configs_of(Config), ARGUMENTS))
+
+
+def test_options_of_amds_compiler__are_its_own_where_a_configuration_lacks_them():
+    one, amd = configs_of(Config)[-1], TritonPruner("triton_matmul", "mi300x", SIZES)
+    plain = {**one.kwargs, "num_warps": one.num_warps, "num_stages": one.num_stages}
+    found = amd.times([plain, plain | {"matrix_instr_nonkdim": 16, "waves_per_eu": 8}], ARGUMENTS)
+    assert found[0] == amd.times([plain], ARGUMENTS)[0] != found[1]
 
 
 def test_nothing_that_can_run__leaves_all_configurations(pruner):

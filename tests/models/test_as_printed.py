@@ -142,14 +142,11 @@ def test_hong_kim__equations_5_to_27(draw):
     tie = np.arange(POINTS) < 40
     x["uncoal_mem_insts"] = np.where(tie, 0.0, x["uncoal_mem_insts"])
     per_warp = x["core_freq"] * x["load_bytes_per_warp"] / 256
+    bandwidth = 9 * per_warp * x["active_sm"]
     for name, value in {
-        "coal_mem_insts": 4.0,
-        "comp_insts": 28.0,
-        "mem_ld": 256.0,
-        "issue_cycles": 4.0,
-        "departure_del_coal": 1.0,
-        "mem_bandwidth": 9 * per_warp * x["active_sm"],
-    }.items():
+        "coal_mem_insts": 4.0, "comp_insts": 28.0, "mem_ld": 256.0, "issue_cycles": 4.0,
+        "departure_del_coal": 1.0, "mem_bandwidth": bandwidth,
+    }.items():  # fmt: skip
         x[name] = np.where(tie, value, x[name])
     agrees("hong_kim", x, hong_kim, regimes=3, ties=5)
 

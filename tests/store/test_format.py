@@ -94,15 +94,11 @@ def test_metadata__is_what_zarr_consolidates(store):
 def test_chunks__are_the_bytes_that_zarr_writes(store, tmp_path):
     blosc = BloscCodec(cname="lz4", clevel=COMPRESSION_LEVEL, shuffle="shuffle", typesize=4)
     plain = zarr.create_array(
-        tmp_path / "plain.zarr",
-        shape=(2, 5, 3),
-        chunks=(2, 2, 3),
-        dtype="float32",
-        fill_value=np.nan,
-        serializer=BytesCodec(endian="little"),
+        tmp_path / "plain.zarr", shape=(2, 5, 3), chunks=(2, 2, 3), dtype="float32",
+        fill_value=np.nan, serializer=BytesCodec(endian="little"),
         compressors=[blosc, Crc32cCodec()],
         chunk_key_encoding={"name": "default", "separator": "."},
-    )
+    )  # fmt: skip
     plain[:] = expected_times("kernel_0")
     for chunk in ("c.0.0.0", "c.0.1.0", "c.0.2.0"):
         ours = (store / "kernel_0" / "execution_time" / chunk).read_bytes()

@@ -20,14 +20,9 @@ WIDER = {
     "luo_suda": {"gpu_bw": 1},
     "zhang_owens": {"peak_global": 1},
     "lemeire": {"memory_issue": -1},
-    "combined": {
-        "dram_bandwidth": 1,
-        "l2_cycles": -1,
-        "l1_cycles": -1,
-        "shared_cycles": -1,
-        "link_time": -1,
-    },
-}
+    "combined": {"dram_bandwidth": 1, "l2_cycles": -1, "l1_cycles": -1, "shared_cycles": -1,
+                 "link_time": -1},
+}  # fmt: skip
 LATER = {
     "hong_kim": {"mem_ld": 1},
     "wang_chu": {"dm_lat": 1, "dm_lat_slope": 1, "dm_lat_intercept": 1},

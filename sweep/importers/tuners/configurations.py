@@ -33,7 +33,10 @@ TILES = {
 }
 """Names of a product's tile and of the rows of a group, in kernel files."""
 
-WITHOUT = {"SPLIT_K": 1, "PERSISTENT": 0, "STREAM_K": 0, "REDUCTION": 0}
+AMD = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0, "kpack": 1}
+"""Options of AMD's compiler alone, and what it takes without them."""
+
+WITHOUT = {"SPLIT_K": 1, "PERSISTENT": 0, "STREAM_K": 0, "REDUCTION": 0, **AMD}
 """The values of parameters of kernel files that stand for a kernel without them."""
 
 Rows = Sequence[Mapping[str, Any]]
@@ -66,6 +69,8 @@ def text_of_form(form: str, rows: Rows, names: Mapping[str, str] | None = None) 
 def vllm_text(rows: Rows) -> str:
     """Return vLLM's JSON: for each number of tokens the first configuration.
 
+    AMD's options stand there if a configuration has one of them that is not the compiler's own.
+
     Parameters
     ----------
     rows : sequence of mapping
@@ -78,6 +83,7 @@ def vllm_text(rows: Rows) -> str:
     """
     found: dict[str, dict[str, int]] = {}
     _check(rows, ("tokens", *MOE), "vllm", "a kernel such as triton_moe, --by tokens")
+    names = [*MOE, *(n for n in AMD if n in rows[0] and not AMD.keys() <= _unused(rows))]
     for row in sorted(rows, key=lambda row: float(row["tokens"])):
         key = str(int(row["tokens"]))
         if key in found:
@@ -85,15 +91,16 @@ def vllm_text(rows: Rows) -> str:
                 f"--format vllm: several rows for {key} tokens: choose one device and layer"
                 " (device=NAME experts=E n=N k=K) and ask --by tokens, or write a file for each: -o"
             )
-        found[key] = {name: int(row[name]) for name in MOE}
+        found[key] = {name: int(row[name]) for name in names}
     return json.dumps(found, indent=4) + "\n"
 
 
 def triton_configs_text(rows: Rows, names: Mapping[str, str] | None = None) -> str:
     """Return a list of ``triton.Config``, each configuration of the rows once, for autotune.
 
-    The kernel's own parameters are those in capitals, as Triton's ``constexpr`` arguments are.
-    What a kernel need not have is left out where all rows are without it: ``SPLIT_K`` of 1, say.
+    The kernel's own parameters are those in capitals, as Triton's ``constexpr`` arguments are;
+    AMD's options stand beside them. What a kernel need not have is left out where all rows are
+    without it: ``SPLIT_K`` of 1, say.
 
     Parameters
     ----------
@@ -106,15 +113,14 @@ def triton_configs_text(rows: Rows, names: Mapping[str, str] | None = None) -> s
         The rows lack a column.
     """
     _check(rows, OPTIONS, "triton", "a kernel such as triton_matmul")
-    unused = {n for n, none in WITHOUT.items() if all(row.get(n, none) == none for row in rows)}
-    lines = []
+    unused, lines = _unused(rows), []
     for row in rows:
         own = {name: _number(value) for name, value in row.items()
-               if name.isupper() and name not in unused}  # fmt: skip
+               if (name.isupper() or name in AMD) and name not in unused}  # fmt: skip
         own = _renamed(own, names or {}, "triton")
         options = ", ".join(f"{name}={_number(row[name])}" for name in OPTIONS)
         lines.append(f"triton.Config({json.dumps(own)}, {options})")
-    return _module("import triton", lines)
+    return _module(["import triton", ""], lines)
 
 
 def helion_text(rows: Rows) -> str:
@@ -129,12 +135,10 @@ def helion_text(rows: Rows) -> str:
     """
     lines = []
     for row, tile in _tiles(rows, "helion"):
-        sizes = [tile["m"], tile["n"], tile["k"]]
+        tiles = f"block_sizes={[tile[side] for side in 'mnk']}, l2_groupings=[{tile['group']}]"
         options = ", ".join(f"{name}={_number(row[name])}" for name in OPTIONS)
-        lines.append(
-            f"helion.Config(block_sizes={sizes}, l2_groupings=[{tile['group']}], {options})"
-        )
-    return _module("import helion", lines)
+        lines.append(f"helion.Config({tiles}, {options})")
+    return _module(["import helion", ""], lines)
 
 
 def tilelang_text(rows: Rows, names: Mapping[str, str] | None = None) -> str:
@@ -164,7 +168,7 @@ def tilelang_text(rows: Rows, names: Mapping[str, str] | None = None) -> str:
             "enable_rasteration": tile["group"] > 1,  # the name in TileLang's example
         }
         lines.append(repr(_renamed(config, names or {}, "tilelang")))
-    return _module("", lines)
+    return _module([], lines)
 
 
 def _tiles(rows: Rows, form: str) -> Iterator[tuple[Mapping[str, Any], dict[str, int]]]:
@@ -175,11 +179,15 @@ def _tiles(rows: Rows, form: str) -> Iterator[tuple[Mapping[str, Any], dict[str,
              for part, known in TILES.items()}  # fmt: skip
     _check(rows, tuple(names.values()), form, needed)
     for row in rows:
-        for name, none in WITHOUT.items():
-            if row.get(name, none) != none:
-                word = f"{name}={row[name]:g} has no place: {name}={none}"
-                raise QueryError(f"--format {form}: {word}")
+        for name in sorted(WITHOUT.keys() - _unused([row])):
+            word = f"{name}={row[name]:g} has no place: {name}={WITHOUT[name]}"
+            raise QueryError(f"--format {form}: {word}")
         yield row, {part: int(row[name]) for part, name in names.items()}
+
+
+def _unused(rows: Rows) -> set[str]:
+    """Return what all rows are without."""
+    return {n for n, none in WITHOUT.items() if all(row.get(n, none) == none for row in rows)}
 
 
 def _renamed(config: Mapping[str, Any], names: Mapping[str, str], form: str) -> dict[str, Any]:
@@ -196,11 +204,10 @@ def _warp_size(row: Mapping[str, Any]) -> int:
         return 32
 
 
-def _module(head: str, lines: Sequence[str]) -> str:
+def _module(head: Sequence[str], lines: Sequence[str]) -> str:
     """Return a Python module with a list of configurations, each once."""
-    begin = [head, ""] if head else []
     inside = (f"    {line}," for line in dict.fromkeys(lines))
-    return "\n".join([*begin, "configs = [", *inside, "]", ""])
+    return "\n".join([*head, "configs = [", *inside, "]", ""])
 
 
 def _check(rows: Rows, names: Sequence[str], form: str, needed: str) -> None:

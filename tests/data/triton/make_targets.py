@@ -1,9 +1,10 @@
 """Count again what Triton makes of products and attention for AMD's GPUs and Blackwell.
 
 ``python make_targets.py [KERNEL ...]`` compiles the configurations of matmul_targets.csv, 90 for
-each target, and flash_attention_targets.csv, 70, which were drawn at random: resources, and machine
-instructions of a warp in one step of the loop, of attention also along the diagonal. Pointers of
-AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's smaller tensors. No GPU is needed.
+each target and 441 with AMD's options, and flash_attention_targets.csv, 70, which were drawn at
+random: resources, and machine instructions of a warp in one step of the loop, of attention also
+along the diagonal. Pointers of AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's
+smaller tensors. No GPU is needed.
 """
 
 import csv
@@ -16,6 +17,8 @@ import make
 BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4}
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
+OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
+"""Those of AMD's compiler alone."""
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
     "matrix": r"v_(s?mfma|wmma)",
@@ -45,7 +48,8 @@ def compiled(kernel, target, given):
     signature = arguments | dict.fromkeys(constants, "constexpr")
     source = ASTSource(getattr(kernels, kernel), signature, constants, attributes)
     name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
-    options = {key: given[key] for key in ("num_warps", "num_stages")}
+    names = ("num_warps", "num_stages", *(OPTIONS if is_amd else ()))
+    options = {key: given[key] for key in names if key in given}
     return compile(
         source, target=GPUTarget("hip" if is_amd else "cuda", name, lanes), options=options
     )
