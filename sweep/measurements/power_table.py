@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError, SweepError
+from sweep.errors import QueryError
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
 from sweep.importers.tuners.table import ClockTimes, Pair, read_clock_power
 from sweep.measurements.clock_validation import mixes_at
 from sweep.microbenchmarks.power import drawn
-from sweep.microbenchmarks.procedures import from_json
 from sweep.specs import Device
 
 Array = NDArray[np.float64]
@@ -119,13 +118,10 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
 
 def _of_samples(source: Source) -> PowerTable:
     """Return the powers of our own kernels, whose instructions and bytes are known."""
-    document = source.document
-    try:
-        rows = drawn(from_json(document)[0])
-    except SweepError as error:
-        raise source.error(str(error)) from None
+    samples, _ = own_samples.samples_of(source)
+    rows = drawn(samples)
     if not rows:
-        is_read = any(sample["watts"] for sample in document["samples"])
+        is_read = any(sample.watts for sample in samples.found)
         why = "the clocks were free" if is_read else "NVML read none"
         raise source.error(f"no power at clocks that were held: {why}")
     kernels = tuple(dict.fromkeys(row.name for row in rows))

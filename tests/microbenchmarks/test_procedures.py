@@ -307,7 +307,7 @@ def test_gpu_that_dies__what_was_measured_before_is_kept(samples):
     gpu = Failing("copies, dram", dies=True)
     found = measured(gpu, lines.append).found
     assert [s.name for s in found] == ["l1", "l2", "l2 far", "dram", "shared", "l2"]
-    assert gpu.asked == 0 and gpu.calls == ["lock", "unlock"]
+    assert gpu.asked == 0 and {*gpu.calls[1:]} == {"unlock"}
     (line,) = lines
     assert line.startswith(f"not measured: {len(samples.found) - 6} cases (copies, dram; ")
     assert line.endswith("CUDA_ERROR, and the GPU takes no calls since")

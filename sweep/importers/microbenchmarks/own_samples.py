@@ -12,17 +12,22 @@ from sweep.microbenchmarks.case import Samples, Value
 from sweep.microbenchmarks.procedures import MARK, all_values, from_json
 
 
-def _read(source: Source) -> list[Measurement]:
+def samples_of(source: Source) -> tuple[Samples, str]:
+    """Return the samples of a file and the version that wrote it, or raise an error about it."""
     document = source.document
     try:
-        samples, version = from_json(document)
-        with np.errstate(all="ignore"):
-            values = all_values(samples)
+        return from_json(document)
     except SweepError as error:
         raise source.error(str(error)) from None
-    except (ArithmeticError, LookupError, ValueError) as error:  # of counts without sense
-        reason = f"the samples are not those of its procedures: {type(error).__name__}: {error}"
-        raise source.error(reason) from None
+
+
+def _read(source: Source) -> list[Measurement]:
+    samples, version = samples_of(source)
+    try:
+        with np.errstate(all="ignore"):
+            values = all_values(samples)
+    except (OverflowError, ValueError) as error:  # a fit's errors or parameters are infinite
+        raise source.error(f"numbers to which nothing can be fitted: {error}") from None
     found = Findings(source, "sweep", version)
     _identity(found, samples)
     for value in values:
