@@ -175,6 +175,7 @@ def test_bad_samples__one_line(folder, capsys, text, change, reason):
     assert not (folder / "bad.toml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["calibrate", "calibrate-power --device a100_40gb"])
 def test_samples_under_another_procedure__one_line_that_names_both(folder, capsys, text, command):
     names = list(dict.fromkeys(sample["procedure"] for sample in json.loads(text)["samples"]))

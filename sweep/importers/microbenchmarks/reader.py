@@ -120,5 +120,7 @@ def one_gpu(source: Source, tool: str, names: list[str], choose: str) -> None:
     if not names:
         raise source.error(f"{tool} names no GPU: truncated, or not its whole output")
     if len(names) > 1:
-        listed = ", ".join(names[:4]) + ", ..." * (len(names) > 4)
+        listed = ", ".join(name or "without a name" for name in names[:4]) + ", ..." * (
+            len(names) > 4
+        )
         raise source.error(f"describes {len(names)} GPUs ({listed}): write that of one, {choose}")
