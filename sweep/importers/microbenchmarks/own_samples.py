@@ -31,13 +31,10 @@ def _read(source: Source) -> list[Measurement]:
     found = Findings(source, "sweep", version)
     _identity(found, samples)
     for value in values:
-        if value.key.startswith("model."):
-            found.found.append(_of_model(found, value))
-        else:
-            found.add(
-                value.key, value.value, value.unit, value.method, _place(value),
-                deviation=value.deviation, note=value.note, clocks=_clocks(value),
-            )  # fmt: skip
+        first = value.samples[0]
+        found.add(value.key, value.value, value.unit, value.method, _place(value),
+                  deviation=value.deviation, note=value.note,
+                  clocks=Clocks(first.core, first.memory, first.locked))  # fmt: skip
     return found.found
 
 
@@ -59,17 +56,6 @@ def _identity(found: Findings, samples: Samples) -> None:
         if clocks:
             found.add(f"clocks.{domain}_min", min(clocks), "MHz", "query", place)
             found.add(f"clocks.{domain}_max", max(clocks), "MHz", "query", place)
-
-
-def _of_model(found: Findings, value: Value) -> Measurement:
-    place = f"{found.source.path.name}, {_place(value)}"
-    return Measurement(value.key, value.value, value.unit, value.deviation, value.method, "sweep",
-                       found.version, _clocks(value), place, value.note)  # fmt: skip
-
-
-def _clocks(value: Value) -> Clocks:
-    first = value.samples[0]
-    return Clocks(first.core, first.memory, first.locked)
 
 
 def _place(value: Value) -> str:

@@ -62,7 +62,7 @@ class Findings:
             return
         if key in TEXTS and not isinstance(value, str):
             raise self.source.error(f"{place}: must be a text")
-        if key not in TEXTS:
+        if key not in TEXTS and not key.startswith("model."):  # those may be rows
             value = self.number(value, place, unit)
         if deviation is not None and not (math.isfinite(deviation) and deviation >= 0):
             raise self.source.error(f"{place}: a standard deviation of {deviation:g} {unit}")
