@@ -310,16 +310,12 @@ STATS = (DATA / "accel_sim_stats.txt").read_text()
         (LATENCY.replace(" 33.0", " -33.0"), "must be above 0"),
         (LATENCY.replace("33.0", "33,0"), "decimal comma"),
         (LATENCY + tool_texts.gpu_latency(1200), "several clocks (1200, 1410 MHz)"),
-        (LATENCY + LATENCY, "sizes do not rise: two runs, or two GPUs"),
         (tool_texts.gpu_cache().replace("19000.0", "0.0"), "line 2: 0.0 GB/s: must be above 0"),
         (tool_texts.gpu_l2_cache()[:900], "truncated?"),
         (tool_texts.gpu_stream()[:400], "truncated?"),
         (tool_texts.gpu_stream()[:1200].rpartition("\n")[0], "ends before blocks of 1024 threads"),
-        *((make() + make(), "two runs, or two GPUs, in one file?") for make in (
-            tool_texts.gpu_stream, tool_texts.gpu_small_kernels, tool_texts.gpu_strides,
-            tool_texts.gpu_cache, tool_texts.gpu_l2_cache)),
-        *((make() + make(), "two files, one after the other?") for make in (
-            tool_texts.nvbench, lambda: A100)),
+        *((2 * make(), "two runs, or two GPUs, in one file?") for make in tool_texts.MADE[:6]),
+        *((2 * text, "two files, one after the other?") for text in (tool_texts.nvbench(), A100)),
         (2 * STATS, "runs MaxFlops_double twice: two runs, or two GPUs"),
         (STATS + STATS.replace("TITAN V", "B"), "describes 2 GPUs (TITAN V, B)"),
         (2 * tool_texts.supported_clocks(), "describes 2 GPUs (without a name, without a name)"),

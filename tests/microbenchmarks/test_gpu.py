@@ -124,42 +124,39 @@ import os, sys
 from types import SimpleNamespace
 from support.fake_cuda import Driver, Nvml
 from sweep.cli import main
-from sweep.cuda import nvrtc
 from sweep.microbenchmarks import gpu, running
 from sweep.microbenchmarks.case import Case
 
 class Signalling(Nvml):
+    is_ended = False
+
     def _call(self, name, *arguments):
         found = super()._call(name, *arguments)
-        if name.endswith("LockedClocks"):
-            print(name, flush=True)
-        if name == {at!r} or self.answers.get("signalled"):
-            self.answers["signalled"] = True
+        self.is_ended |= name == "Device{at}"
+        print(name, flush=True)
+        if self.is_ended:
             os.kill(os.getpid(), {number})
         return found
 
 gpu.bindings = lambda: (Driver(), Signalling())
-nvrtc.load = lambda *_: SimpleNamespace(compile=lambda *_: SimpleNamespace(ptx=""))
-running.all_cases = lambda facts: [Case("latencies", "l1", "source", 4, 32, 100)]
+gpu.NvidiaGpu.ready = gpu.NvidiaGpu._launch = lambda *_: None
+gpu.NvidiaGpu.run = gpu.NvidiaGpu.clocks
+running.all_cases = lambda facts: [Case("latencies", "l1", "", 1, 1, 1)]
 sys.exit(main())
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize(
-    "at", ["SetGpuLocked", "SetMemoryLocked", "GetClockInfo", "ResetGpuLocked", "ResetMemoryLocked"]
-)
+@pytest.mark.parametrize("at", ["SetGpuLockedClocks", "SetMemoryLockedClocks", "GetClockInfo",
+                                "ResetGpuLockedClocks", "ResetMemoryLockedClocks"])  # fmt: skip
 def test_signal__frees_the_clocks_and_ends_with_one_line(tmp_path, at, number):
     """At any moment, and sent again at each later one."""
-    name = f"Device{at}{'Clocks' * at.endswith('Locked')}"
-    code = ENDED.format(at=name, number=int(number))
+    code = ENDED.format(at=at, number=int(number))
     done = python("-c", code, "calibrate", "--gpu", cwd=tmp_path)
-    asked = done.stdout.split()
-    held = {name.replace("Set", "Reset") for name in asked if "DeviceSet" in name}
-    assert held and held <= set(asked)
+    held = {n.replace("Set", "Reset") for n in done.stdout.split() if n.startswith("DeviceSet")}
+    assert held and held <= set(done.stdout.split()) and not list(tmp_path.iterdir())
     by = "" if number == signal.SIGINT else f" by {number.name}"
     assert (done.returncode, done.stderr) == (128 + number, f"\nsweep: interrupted{by}\n")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -331,18 +331,12 @@ def test_time__limits_what_is_begun(monkeypatch):
         measured(SimulatedGpu(), lines.append, minutes=0.0)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"cycles": (0.0, 0.0)}, "cycles of 0, 0: the counter stands still"),
-        ({"ms": (-1.0,)}, "times of -1"),
-        ({"ms": (math.nan,)}, "times of nan"),
-        ({"cycles": ()}, "cycles of none"),
-        ({"watts": (math.nan,)}, "power of nan W: the sensor does not work"),
-    ],
-)
-def test_bad_sample__one_line(change, reason):
+def test_bad_sample__one_line():
     good = Sample("latencies", "l1", {"loads": 1.0}, 1.0, 1.0, True, (1.0,), (1.0,))
-    with pytest.raises(SweepError, match="latencies, l1") as raised:
-        checked(dataclasses.replace(good, **change))
-    assert reason in str(raised.value)
+    for key, numbers, reason in (
+        ("cycles", (0.0, 0.0), "cycles of 0, 0: the counter stands still"),
+        ("ms", (-1.0,), "times of -1"), ("ms", (math.nan,), "times of nan"),
+        ("cycles", (), "cycles of none"), ("watts", (math.nan,), "power of nan W: the sensor"),
+    ):  # fmt: skip
+        with pytest.raises(SweepError, match=f"latencies, l1: {reason}"):
+            checked(dataclasses.replace(good, **{key: numbers}))
