@@ -64,19 +64,14 @@ def test_every_source_compiles(capability):
 @pytest.mark.parametrize(
     ("name", "text", "count"),
     [
-        ("fp32 ilp 4 warps 1", "fma.rn.f32", 128),
-        ("integer ilp 1 warps 1", "xor.b32", 16),
-        ("Mb7_C", "ld.global.cg.f32", 6),
-        ("global 8 ilp 4 warps 1", "ld.global.cg.v2.u32", 32),
-        ("shared 16 ilp 1 warps 32", "ld.shared.v4.u32", 8),
-        ("Mb3_UC", "fma.rn.f32", 19),
-        ("cost special 9", "ex2.approx.ftz.f32", 9),
-        ("shared warps 4", "st.shared.u32", 16),
-        ("l1 read", "ld.global.ca.v4.f32", 8),
-        ("dram", "cp.async.cg.shared.global", 4),
+        ("fp32 ilp 4 warps 1", "fma.rn.f32", 128), ("integer ilp 1 warps 1", "xor.b32", 16),
+        ("Mb7_C", "ld.global.cg.f32", 6), ("global 8 ilp 4 warps 1", "ld.global.cg.v2.u32", 32),
+        ("shared 16 ilp 1 warps 32", "ld.shared.v4.u32", 8), ("Mb3_UC", "fma.rn.f32", 19),
+        ("cost special 9", "ex2.approx.ftz.f32", 9), ("shared warps 4", "st.shared.u32", 16),
+        ("l1 read", "ld.global.ca.v4.f32", 8), ("dram", "cp.async.cg.shared.global", 4),
         ("dram write blocks 4", "st.global.v4.f32", 8),
     ],
-)
+)  # fmt: skip
 def test_compiled_loop__executes_what_counts_say(name, text, count):
     case = [case for case in all_cases(FACTS) if case.name == name][-1]
     ptx = nvrtc.load().compile(case.source, "measure.cu", "8.0", []).ptx
