@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, 2 for a mistake that one line on the error stream explains, 130 after Ctrl-C.
+        0, 2 for a mistake that one line on the error stream explains, 130 after Ctrl-C, 128 and
+        the signal's number after another one that interrupts.
     """
     try:
         arguments = parse(argv)
@@ -44,16 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupts.install()
     try:
         with contextlib.redirect_stdout(cast(TextIO, _PrintableStream(sys.stdout))):
+            arguments.interrupts = interrupts
             arguments.started = STARTED if argv is None else time.perf_counter()
             code: int = arguments.command(arguments)
             sys.stdout.flush()
         return code
     except BaseException as error:
         if interrupts.seen or isinstance(error, KeyboardInterrupt):
-            interrupts.say()
+            code = interrupts.say()
             if argv is None:
-                leave(130)
-            return 130
+                leave(code)
+            return code
         return _explain(error)
 
 

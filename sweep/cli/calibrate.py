@@ -55,7 +55,9 @@ def measure(arguments: argparse.Namespace) -> tuple[Path, bool]:
         print(f"sweep: {printable(line)}", file=sys.stderr)
 
     gpu = NvidiaGpu(arguments.gpu, compiled, may_lock=not arguments.no_lock)
-    write_whole(path, as_json(measured(gpu, tell)), overwrite=arguments.overwrite)
+    with arguments.interrupts.by_all():  # or the clocks would stay locked
+        samples = measured(gpu, tell)
+    write_whole(path, as_json(samples), overwrite=arguments.overwrite)
     print(f"wrote {path}")
     return path, gpu.is_alive()
 

@@ -1,4 +1,4 @@
-"""Commands that do not succeed: Ctrl-C and unforeseen errors."""
+"""Commands that do not succeed: signals that end them, and unforeseen errors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from sweep.errors import printable
@@ -18,6 +19,9 @@ from sweep.errors import printable
 GRACE_S = 10.0
 """Time in which an interrupted command must stop its workers and release its locks [s]."""
 RETRY_S = 0.01
+
+ENDING = signal.SIGTERM, signal.SIGHUP
+"""What a scheduler, ``timeout`` or a terminal that closes sends to end a process."""
 
 
 class Interrupts:
@@ -35,25 +39,43 @@ class Interrupts:
     """
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.seen = False
+        self.seen = 0
+        self._owns_process = False
         self._arguments = arguments
 
     def install(self) -> None:
         """Handle SIGINT, if this is the main thread and nothing else handles it."""
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._handle)
+        self._owns_process = threading.current_thread() is threading.main_thread()
+        if self._owns_process:
             signal.signal(signal.SIGALRM, signal.default_int_handler)
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._handle)
 
-    def say(self) -> None:
-        """Print the line."""
-        hint = getattr(self._arguments, "interrupted", "")
-        print(f"\nsweep: interrupted{hint}", file=sys.stderr)
+    @contextlib.contextmanager
+    def by_all(self) -> Iterator[None]:
+        """Let signals of :data:`ENDING` interrupt, too, where something has to be undone."""
+        chosen = [one for one in ENDING if signal.getsignal(one) is signal.SIG_DFL]
+        chosen = chosen if self._owns_process else []
+        for one in chosen:
+            signal.signal(one, self._handle)
+        try:
+            yield
+        finally:
+            for one in chosen:
+                signal.signal(one, signal.SIG_DFL)
 
-    def _handle(self, *_: object) -> None:
+    def say(self) -> int:
+        """Print the line, where there is still a terminal, and return the exit code."""
+        by = f" by {signal.Signals(self.seen).name}" if self.seen in ENDING else ""
+        with contextlib.suppress(OSError):
+            hint = getattr(self._arguments, "interrupted", "")
+            print(f"\nsweep: interrupted{by}{hint}", file=sys.stderr)
+        return 128 + (self.seen or signal.SIGINT)
+
+    def _handle(self, number: int, _: object) -> None:
         if self.seen:
             return  # a second interrupt has no effect
-        self.seen = True
+        self.seen = number
         logging.disable()
         threading.excepthook = lambda _: None
         sys.unraisablehook = self._raise_again
@@ -67,8 +89,7 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, RETRY_S)
 
     def _give_up(self) -> None:
-        self.say()
-        leave(130)
+        leave(self.say())
 
 
 def leave(code: int) -> NoReturn:

@@ -21,15 +21,7 @@ from typing import Any
 from sweep.cuda.compiling import in_processes
 from sweep.cuda.configurations import Setting, Variant, check_configurations
 from sweep.cuda.findings import resources
-from sweep.cuda.triton import (
-    MOST_WORDS,
-    OPTIONS,
-    Config,
-    Job,
-    first_line,
-    import_triton,
-    kernel_of,
-)
+from sweep.cuda.triton import MOST_WORDS, OPTIONS, Config, Job, first_line, import_triton, kernel_of
 from sweep.disk_cache import drop_oldest, keep, kept
 from sweep.errors import SweepError
 from sweep.importers.ptx.module import capability_of

@@ -228,11 +228,7 @@ def _stacked(space: KernelSpace) -> Dimension:
 
 
 def _listed(
-    space: KernelSpace,
-    dimension: Dimension,
-    columns: Mapping[str, Array],
-    *,
-    distinct: bool = True,
+    space: KernelSpace, dimension: Dimension, columns: Mapping[str, Array], *, distinct: bool = True
 ) -> dict[str, Array]:
     """Return given configurations, each once, or a row for each; others have one value."""
     known = dimension.stacked

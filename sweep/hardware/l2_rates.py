@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sweep.hardware.derived import SECTOR, DeviceFacts, dram_latency, measured_cycles
 
+L2_LATENCIES = "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency"
+
 
 def l2_service(device: DeviceFacts) -> float | None:
     """Sector at an SM's share of the L2 bandwidth, measured or of GPUs like it, else one a cycle.
@@ -28,8 +30,7 @@ def l2_service(device: DeviceFacts) -> float | None:
 
 def l2_latency(device: DeviceFacts) -> float | None:
     """L2 latency by micro-benchmark (nearest partition), else that of DRAM, an upper bound."""
-    found = device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency")
-    return found or dram_latency(device)
+    return device.number(*L2_LATENCIES) or dram_latency(device)
 
 
 def cache_latency(device: DeviceFacts) -> float | None:
@@ -37,7 +38,7 @@ def cache_latency(device: DeviceFacts) -> float | None:
 
     GPUs of which both are measured have 0.39 (A100) to 0.49 (RTX 2080 Ti).
     """
-    if found := device.number("microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency"):
+    if found := device.number(*L2_LATENCIES):
         return found
     dram = dram_latency(device)
     return None if dram is None else dram * (0.45 if device.number("chip.l2") else 1.0)

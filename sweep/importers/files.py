@@ -77,7 +77,8 @@ class Source:
         except RecursionError:
             raise self.error("not valid JSON: nested too deeply") from None
         except ValueError as error:
-            raise self.error(f"not valid JSON: {error}") from None
+            two = "; two files, one after the other?" * str(error).startswith("Extra data")
+            raise self.error(f"not valid JSON: {error}{two}") from None
 
     def error(self, message: str) -> TuningError:
         """Return an error about this file; a long message is shortened."""

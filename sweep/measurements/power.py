@@ -182,16 +182,8 @@ def _fit(table: PowerTable, nominal: Pair) -> PowerFit:
 
     steps = np.concatenate([np.full(len(at) - 1, 0.05), np.full(len(memories), 0.1)])
     for _ in range(ROUNDS):
-        steps = least_squares(
-            errors,
-            steps,
-            bounds=(0.0, 1.0),
-            diff_step=1e-3,
-            loss="soft_l1",
-            f_scale=0.1,
-            ftol=1e-5,
-            xtol=1e-5,
-        ).x
+        steps = least_squares(errors, steps, bounds=(0.0, 1.0), diff_step=1e-3, loss="soft_l1",
+                              f_scale=0.1, ftol=1e-5, xtol=1e-5).x  # fmt: skip
         coefficients, factors, error = solved(steps)
         noise = max(float(np.mean(error**2)), TINY)
         active = relative(steps)[:, ACTIVE] @ coefficients[ACTIVE]

@@ -11,18 +11,18 @@ bytes, over the best rate that any kernel of the same class reaches at these clo
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError, SweepError
+from sweep.errors import QueryError
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
-from sweep.importers.tuners.table import ClockTimes, Pair, read_clock_power
+from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power
 from sweep.measurements.clock_validation import mixes_at
 from sweep.microbenchmarks.power import drawn
-from sweep.microbenchmarks.procedures import from_json
 from sweep.specs import Device
 
 Array = NDArray[np.float64]
@@ -92,9 +92,8 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
     SweepError
         The file is wrong, or times over clocks are too few to imply activities.
     """
-    if own_samples.READER.recognises(source.text):
-        return _of_samples(source)
-    rows = read_clock_power(source)
+    of_samples = own_samples.READER.recognises(source.text)
+    rows = _of_samples(source) if of_samples else read_clock_power(source)
     kernels = tuple(dict.fromkeys(row.kernel for row in rows))
     times: ClockTimes = {kernel: {} for kernel in kernels}
     for row in rows:
@@ -102,44 +101,26 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
     counted = bool(rows[0].activities)
     found = {} if counted else implied_activities(times, device, model, variant, source.name)
     shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
-    core, memory = np.array([row.pair for row in rows]).T
     number = {kernel: i for i, kernel in enumerate(kernels)}
-    return PowerTable(
-        source.name,
-        kernels,
-        np.array([number[row.kernel] for row in rows]),
-        core,
-        memory,
-        np.array([row.time for row in rows]),
-        np.array([row.power for row in rows]),
-        np.array(shares).T,
-        counted,
-    )
+    of_kernel = np.array([number[row.kernel] for row in rows])
+    core, memory = np.array([row.pair for row in rows]).T
+    time, power = np.array([(row.time, row.power) for row in rows]).T
+    return PowerTable(source.name, kernels, of_kernel, core, memory, time, power,
+                      np.array(shares).T, counted)  # fmt: skip
 
 
-def _of_samples(source: Source) -> PowerTable:
+def _of_samples(source: Source) -> list[PowerRow]:
     """Return the powers of our own kernels, whose instructions and bytes are known."""
-    document = source.document
-    try:
-        rows = drawn(from_json(document)[0])
-    except SweepError as error:
-        raise source.error(str(error)) from None
+    samples, _ = own_samples.samples_of(source)
+    rows = [
+        PowerRow(f"{one.procedure}, {one.name}", (one.core, one.memory), one.seconds,
+                 statistics.median(one.watts), shares)
+        for one, shares in drawn(samples)
+    ]  # fmt: skip
     if not rows:
-        is_read = any(sample["watts"] for sample in document["samples"])
-        why = "the clocks were free" if is_read else "NVML read none"
+        why = "the clocks were free" if any(s.watts for s in samples.found) else "NVML read none"
         raise source.error(f"no power at clocks that were held: {why}")
-    kernels = tuple(dict.fromkeys(row.name for row in rows))
-    return PowerTable(
-        source.name,
-        kernels,
-        np.array([kernels.index(row.name) for row in rows]),
-        np.array([row.core for row in rows]),
-        np.array([row.memory for row in rows]),
-        np.array([row.seconds for row in rows]),
-        np.array([row.watts for row in rows]),
-        np.array([[row.computing, row.moving] for row in rows]).T,
-        True,
-    )
+    return rows
 
 
 def implied_activities(

@@ -15,6 +15,9 @@ from typing import Any
 from sweep.errors import SweepError
 
 WARP = 32
+LIMIT = 1e18
+"""Above all cycles, times [ms] and counts of a sample; below them is its reciprocal."""
+
 WITHOUT = {
     "lock on the clocks": "they are recorded as they are, and nothing is measured over them",
     "reading of the clocks": "nominal ones are recorded, and nothing is measured over them",
@@ -258,7 +261,7 @@ def checked(sample: Sample) -> Sample:
     """
     place = f"{sample.procedure}, {sample.name}"
     for what, numbers in (("cycles", sample.cycles), ("times", sample.ms)):
-        if not numbers or not all(0 < number < 1e18 for number in numbers):
+        if not numbers or not all(1 / LIMIT < number < LIMIT for number in numbers):
             shown = ", ".join(f"{number:g}" for number in numbers[:3]) or "none"
             raise SweepError(f"{place}: {what} of {shown}: the counter stands still")
     if not (0 < sample.core < 1e6 and 0 < sample.memory < 1e6):

@@ -234,21 +234,25 @@ class NvidiaGpu:
         """Hold the clocks [MHz]; whether user and driver permit it."""
         if not self._may_lock:
             return False
+        held = self._held
+        domains = (FREE[0], "Gpu", core), (FREE[1], "Memory", memory)
         try:
-            self._nvml.nvmlDeviceSetGpuLockedClocks(self._handle, int(core), int(core))
-            self._held[FREE[0]] = "nvmlDeviceResetGpuLockedClocks"
-            if len(self.facts.memory_clocks) > 1:
-                self._nvml.nvmlDeviceSetMemoryLockedClocks(self._handle, int(memory), int(memory))
-                self._held[FREE[1]] = "nvmlDeviceResetMemoryLockedClocks"
+            for what, domain, clock in domains[: 1 + (len(self.facts.memory_clocks) > 1)]:
+                held = self._held.copy()
+                # Before it is locked: a signal may end the call as soon as it was.
+                self._held[what] = f"nvmlDeviceReset{domain}LockedClocks"
+                lock = getattr(self._nvml, f"nvmlDeviceSet{domain}LockedClocks")
+                lock(self._handle, int(clock), int(clock))
         except self._nvml.NVMLError as error:
-            self.refused[LOCK] = f"NVML: {error}"
+            self._held, self.refused[LOCK] = held, f"NVML: {error}"
             return False
         return True
 
     def unlock(self) -> None:
-        """Give the clocks free that are held."""
-        for what, name in self._held.items():
-            self._allowed(what, name)
+        """Give the clocks free that are held; once more after an interrupt."""
+        for what in [*self._held]:
+            self._allowed(what, self._held[what])
+            del self._held[what]
 
 
 def links(base: int, size: int, distance: int) -> np.ndarray[Any, np.dtype[np.uint64]]:

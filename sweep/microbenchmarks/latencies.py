@@ -60,12 +60,13 @@ def cases(facts: Facts) -> list[Case]:
 def values(samples: Samples) -> list[Value]:
     """Return the latencies; that of the far partition where it is another one."""
     found, near = [], samples.one("latencies", "l2")
-    for sample in samples.of("latencies"):
-        latency = sample.cycle / sample.counts["loads"]
-        if sample.name == "l2 far" and (near is None or sample.cycle < APART * near.cycle):
+    for name, key in _KEYS.items():
+        sample = samples.one("latencies", name)
+        if not sample or name == "l2 far" and (not near or sample.cycle < APART * near.cycle):
             continue
+        latency = sample.cycle / sample.counts["loads"]
         found.append(
-            Value(f"microbenchmark.{_KEYS[sample.name]}", latency, "cycles", "pointer_chase",
+            Value(f"microbenchmark.{key}", latency, "cycles", "pointer_chase",
                   (sample,), sample.spread * latency)
         )  # fmt: skip
     return found

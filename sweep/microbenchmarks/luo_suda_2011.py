@@ -104,7 +104,7 @@ def values(samples: Samples) -> list[Value]:
                            note=f"{note} as what resembles them"))  # fmt: skip
     memory = samples.one("latencies", "dram")
     tasks = samples.of("luo_suda_2011", "task ")
-    if memory is None or "fp32" not in known or len(tasks) < 12:
+    if memory is None or "fp32" not in known:
         return found
     t_mem = memory.cycle / memory.counts["loads"]
     alone = {s.counts["computed"]: s.cycle for s in tasks if s.counts["warps"] == 1}
@@ -113,6 +113,8 @@ def values(samples: Samples) -> list[Value]:
         cost = s.counts["computed"] * known["fp32"]
         reached = s.counts["warps"] * alone[s.counts["computed"]] / s.cycle
         points.append((cost / (cost + t_mem), s.counts["warps"], reached))
+    if len(points) < 12:
+        return found
     measured = np.array([point[2] for point in points])
     m = samples.facts.max_threads_per_sm / WARP
     fits = [

@@ -8,49 +8,20 @@ power to them.
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import dataclass
-
-from sweep.microbenchmarks.case import Sample, Samples, checked
+from sweep.microbenchmarks.case import Sample, Samples
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Power of a kernel at a pair of clocks [MHz], with its time [s] and its activities [1]."""
-
-    name: str
-    core: float
-    memory: float
-    seconds: float
-    watts: float
-    computing: float
-    moving: float
-
-
-def drawn(samples: Samples) -> list[Drawn]:
-    """Return the power of all kernels that ran with it at clocks that were held.
-
-    Raises
-    ------
-    SweepError
-        A counter or the sensor stood still.
-    """
-    found: list[Drawn] = []
+def drawn(samples: Samples) -> list[tuple[Sample, tuple[float, float]]]:
+    """Return all samples with power at clocks that were held, and activities of core and memory."""
+    rated = [(sample, *_rate(sample)) for sample in samples.found]
     best: dict[str, float] = {}
-    for sample in samples.found:
-        kind, rate = _rate(checked(sample))
-        if kind:
-            best[kind] = max(rate, best.get(kind, 0.0))
-    for sample in samples.found:
-        if not sample.watts or not sample.locked:
-            continue
-        kind, rate = _rate(sample)
-        share = rate / best[kind] if kind else 0.0
-        found.append(
-            Drawn(f"{sample.procedure}, {sample.name}", sample.core, sample.memory,
-                  sample.seconds, statistics.median(sample.watts),
-                  0.0 if kind == "dram" else share, share if kind == "dram" else 0.0)
-        )  # fmt: skip
+    for _, kind, rate in rated:
+        best[kind] = max(rate, best.get(kind, 0.0))
+    found = []
+    for sample, kind, rate in rated:
+        if sample.watts and sample.locked:
+            share = rate / best[kind] if kind else 0.0
+            found.append((sample, (0.0, share) if kind == "dram" else (share, 0.0)))
     return found
 
 

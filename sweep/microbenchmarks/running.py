@@ -114,8 +114,11 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
                 for case in (one for one in cases if one.over_clocks):
                     take(case, (core, memory), f" at {core:g} and {memory:g} MHz")
     finally:
-        gpu.unlock()
-        tell_refused()
+        try:
+            gpu.unlock()
+        finally:  # the rest, where an interrupt ended the first
+            gpu.unlock()
+            tell_refused()
     if not found:
         raise SweepError(f"nothing was measured: {next(iter(missing), 'no cases')}")
     for reason, names in missing.items():

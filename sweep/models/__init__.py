@@ -93,9 +93,7 @@ def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def derived_parameters(
-    device: DeviceFacts,
-    models: Iterable[str],
-    given: Mapping[str, Mapping[str, object]],
+    device: DeviceFacts, models: Iterable[str], given: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[str, str, Value, tuple[str, str]]]:
     """Yield model, parameter, value and source for what a device's file lacks.
 

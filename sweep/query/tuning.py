@@ -64,10 +64,7 @@ class Tuning:
 
 
 def tunings(
-    data: Any,
-    *,
-    model: str | None = None,
-    select: Mapping[str, Any] | None = None,
+    data: Any, *, model: str | None = None, select: Mapping[str, Any] | None = None
 ) -> list[Tuning]:
     """Return what tuning is worth for each kernel.
 

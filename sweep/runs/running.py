@@ -224,9 +224,7 @@ def compute_missing(
 
 
 def rerun(
-    store: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    **options: Any,
+    store: str | os.PathLike[str], target: str | os.PathLike[str], **options: Any
 ) -> Finished:
     """Compute a store's results again from the store's own record.
 

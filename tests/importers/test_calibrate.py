@@ -289,6 +289,7 @@ def test_new_kernel(folder, capsys):
 
 A100 = (DATA / "mt4g_a100.json").read_text()
 LATENCY = tool_texts.gpu_latency()
+STATS = (DATA / "accel_sim_stats.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -309,16 +310,24 @@ LATENCY = tool_texts.gpu_latency()
         (LATENCY.replace(" 33.0", " -33.0"), "must be above 0"),
         (LATENCY.replace("33.0", "33,0"), "decimal comma"),
         (LATENCY + tool_texts.gpu_latency(1200), "several clocks (1200, 1410 MHz)"),
-        (LATENCY + LATENCY, "sizes do not rise: two runs, or two GPUs"),
         (tool_texts.gpu_cache().replace("19000.0", "0.0"), "line 2: 0.0 GB/s: must be above 0"),
         (tool_texts.gpu_l2_cache()[:900], "truncated?"),
         (tool_texts.gpu_stream()[:400], "truncated?"),
+        (tool_texts.gpu_stream()[:1200].rpartition("\n")[0], "ends before blocks of 1024 threads"),
+        *((2 * make(), "two runs, or two GPUs, in one file?") for make in tool_texts.MADE[:6]),
+        *((2 * text, "two files, one after the other?") for text in (tool_texts.nvbench(), A100)),
+        (2 * STATS, "runs MaxFlops_double twice: two runs, or two GPUs"),
+        (STATS + STATS.replace("TITAN V", "B"), "describes 2 GPUs (TITAN V, B)"),
+        (2 * tool_texts.supported_clocks(), "describes 2 GPUs (without a name, without a name)"),
+        *((2 * make(), "describes 2 GPUs") for make in tool_texts.MADE[8:10]),
+        (2 * tool_texts.ROCM_SMI, "describes 2 GPUs (GPU[0], GPU[0])"),
+        (tool_texts.ROCM_SMI[:300], "no 'End of ROCm SMI Log': truncated?"),
         (tool_texts.gpu_stream().replace("triad", "triade"), "no column 'triad'"),
         (tool_texts.gpu_small_kernels()[:60], "sizes: truncated?"),
-        (tool_texts.gpu_strides()[:30] + "float stride 0", "no row 'float stride 1'"),
-        ((DATA / "accel_sim_stats.txt").read_text().rpartition("/////")[0][:-400],
+        (tool_texts.gpu_strides()[:30] + "float stride 0", "no rows 'float stride 1'"),
+        (STATS.rpartition("/////")[0][:-400],
          "ends within the micro-benchmark tensor_bw_half: truncated"),
-        ((DATA / "accel_sim_stats.txt").read_text().replace("33.7331", "-1"), "L1 Latency: -1:"),
+        (STATS.replace("33.7331", "-1"), "L1 Latency: -1:"),
         (tool_texts.nvidia_smi(["A", "B"]), "describes 2 GPUs (A, B): write that of one, by"),
         (tool_texts.nvidia_smi().partition("    Product Name")[0], "no 'Product Name': trunc"),
         (tool_texts.nvidia_smi()[:800], "no 'Max Clocks': truncated"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -136,17 +137,32 @@ def test_no_files__says_what_to_give(folder, capsys):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda d: d["gpu"].pop("sm_count"), "gpu: TypeError"),
-        (lambda d: d["samples"][3].pop("cycles"), r"samples\[3\]: TypeError"),
-        (lambda d: d["samples"][0].update(cycles=["x"]), r"samples\[0\]: ValueError"),
+        (lambda d: d["gpu"].pop("sm_count"), "gpu: no 'sm_count'"),
+        (
+            lambda d: d["gpu"].update(sm_count=1e9),
+            "gpu: sm_count of 1e.09: must be from 1 to 10000",
+        ),
+        (lambda d: d["gpu"].update(sm_count=float("inf")), "gpu: sm_count must be a number"),
+        (lambda d: d["gpu"].update(name=None), "gpu: name must be a text"),
+        (lambda d: d["gpu"].update(capability="x"), "gpu: capability of 'x'"),
+        (lambda d: d["samples"][3].pop("cycles"), r"samples\[3\]: no 'cycles'"),
+        (
+            lambda d: d["samples"][0].update(cycles=["x"]),
+            r"\[0\]: cycles must be a list of numbers",
+        ),
         (lambda d: d["samples"][0].update(cycles=[0, 0]), "counter stands still"),
-        (lambda d: d["samples"][0].update(cycles=[float("nan")]), "counter stands still"),
         (lambda d: d["samples"][0].update(core=0), "latencies, l1: clocks of 0 and 1215 MHz"),
-        (lambda d: d["samples"][0].update(counts={}), "not those of its procedures: KeyError"),
-        (lambda d: d["gpu"].update(sm_count=0), "gpu: ValueError: sm_count of 0: must be above 0"),
-        (lambda d: d["gpu"].update(sm_count=float("inf")), "gpu: OverflowError"),
-        (lambda d: d.update(samples=2 * d["samples"]), "not those of its procedures: ValueError"),
-        (lambda d: d.update(samples={}), "no measured value"),
+        (lambda d: d["samples"][0].update(counts={}), "latencies, l1: counts: no 'loads'"),
+        (lambda d: d["samples"][0]["counts"].update(loads=0), "latencies, l1: loads of 0: must be"),
+        (lambda d: d["samples"][0].update(name=""), r"samples\[0\]: latencies, : no such case"),
+        (lambda d: d.update(samples=2 * d["samples"]), "latencies, l1: twice: two runs, or two GP"),
+        (
+            lambda d: [
+                s["counts"].update(warps=1e12) for s in d["samples"] if "warps 64" in s["name"]
+            ],
+            "nothing can be fitted: Residuals",
+        ),
+        (lambda d: d.update(samples={}), "samples: must be a list"),
     ],
 )
 def test_bad_samples__one_line(folder, capsys, text, change, reason):
@@ -157,6 +173,17 @@ def test_bad_samples__one_line(folder, capsys, text, change, reason):
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and re.search(reason, error), error
     assert not (folder / "bad.toml").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["calibrate", "calibrate-power --device a100_40gb"])
+def test_samples_under_another_procedure__one_line_that_names_it(folder, capsys, text, command):
+    for a, b in itertools.permutations(set(re.findall('"procedure": "(.*)"', text)), 2):
+        (folder / "bad.json").write_text(text.replace(f'"procedure": "{a}"', f'"procedure": "{b}"'))
+        assert main([*command.split(), "bad.json", "-o", "bad.toml"]) == 2
+        error = capsys.readouterr().err
+        place = rf"sweep: bad.json: samples\[\d+\]: {b}, .*: (no such|counts: no|twice).*\n"
+        assert re.fullmatch(place, error), error
 
 
 def test_truncated_samples__one_line(folder, capsys, text):

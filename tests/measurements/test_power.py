@@ -147,23 +147,18 @@ def test_shipped_power_is_that_of_the_fit(titan):
     ("key", "clocks", "core", "memory", "watts", "off"),
     [
         # Activities are the published utilisations; the first of each card is without any.
-        ("tesla_k40", (875, 3004), 0.0, 0.0, 98.0, 0.05),
-        ("tesla_k40", (875, 3004), 0.367, 0.238, 137.3, 0.05),
-        ("tesla_k40", (875, 3004), 0.8345, 0.0, 147.4, 0.05),
-        ("tesla_k40", (875, 3004), 0.08, 0.696, 144.4, 0.05),
-        ("titan_xp", (1404, 5705), 0.0, 0.0, 64.27, 0.05),
-        ("titan_xp", (1404, 5705), 0.957, 0.0, 98.33, 0.05),
-        ("titan_xp", (1404, 5705), 0.001, 0.691, 123.77, 0.1),
-        ("titan_xp", (1404, 5705), 0.792, 0.678, 145.99, 0.1),
+        *(("tesla_k40", (875, 3004), *one, 0.05) for one in (
+            (0.0, 0.0, 98.0), (0.367, 0.238, 137.3), (0.8345, 0.0, 147.4), (0.08, 0.696, 144.4))),
+        *(("titan_xp", (1404, 5705), *one) for one in (
+            (0.0, 0.0, 64.27, 0.05), (0.957, 0.0, 98.33, 0.05), (0.001, 0.691, 123.77, 0.1),
+            (0.792, 0.678, 145.99, 0.1))),
         # nn and vectorAdd of Wang & Chu's benchmarks, with the activities that their times imply.
-        ("tesla_p100", (607, 715), 0.283, 0.832, 95.8, 0.1),
-        ("tesla_p100", (1012, 715), 0.199, 0.971, 102.2, 0.1),
-        ("tesla_p100", (1328, 715), 0.153, 0.984, 136.9, 0.1),
-        ("v100_pcie", (802, 877), 0.287, 0.883, 105.6, 0.05),
-        ("v100_pcie", (1087, 877), 0.230, 0.954, 123.0, 0.05),
-        ("v100_pcie", (1380, 877), 0.184, 0.973, 155.2, 0.05),
+        *(("tesla_p100", (core, 715), *one, 0.1) for core, *one in (
+            (607, 0.283, 0.832, 95.8), (1012, 0.199, 0.971, 102.2), (1328, 0.153, 0.984, 136.9))),
+        *(("v100_pcie", (core, 877), *one, 0.05) for core, *one in (
+            (802, 0.287, 0.883, 105.6), (1087, 0.230, 0.954, 123.0), (1380, 0.184, 0.973, 155.2))),
     ],
-)
+)  # fmt: skip
 def test_shipped_power__is_near_what_was_measured(key, clocks, core, memory, watts, off):
     clock, other = (np.array([[mhz * 1e6]]) for mhz in clocks)
     found = power_inputs([load_device(key)], clock, other)

@@ -64,19 +64,14 @@ def test_every_source_compiles(capability):
 @pytest.mark.parametrize(
     ("name", "text", "count"),
     [
-        ("fp32 ilp 4 warps 1", "fma.rn.f32", 128),
-        ("integer ilp 1 warps 1", "xor.b32", 16),
-        ("Mb7_C", "ld.global.cg.f32", 6),
-        ("global 8 ilp 4 warps 1", "ld.global.cg.v2.u32", 32),
-        ("shared 16 ilp 1 warps 32", "ld.shared.v4.u32", 8),
-        ("Mb3_UC", "fma.rn.f32", 19),
-        ("cost special 9", "ex2.approx.ftz.f32", 9),
-        ("shared warps 4", "st.shared.u32", 16),
-        ("l1 read", "ld.global.ca.v4.f32", 8),
-        ("dram", "cp.async.cg.shared.global", 4),
+        ("fp32 ilp 4 warps 1", "fma.rn.f32", 128), ("integer ilp 1 warps 1", "xor.b32", 16),
+        ("Mb7_C", "ld.global.cg.f32", 6), ("global 8 ilp 4 warps 1", "ld.global.cg.v2.u32", 32),
+        ("shared 16 ilp 1 warps 32", "ld.shared.v4.u32", 8), ("Mb3_UC", "fma.rn.f32", 19),
+        ("cost special 9", "ex2.approx.ftz.f32", 9), ("shared warps 4", "st.shared.u32", 16),
+        ("l1 read", "ld.global.ca.v4.f32", 8), ("dram", "cp.async.cg.shared.global", 4),
         ("dram write blocks 4", "st.global.v4.f32", 8),
     ],
-)
+)  # fmt: skip
 def test_compiled_loop__executes_what_counts_say(name, text, count):
     case = [case for case in all_cases(FACTS) if case.name == name][-1]
     ptx = nvrtc.load().compile(case.source, "measure.cu", "8.0", []).ptx
@@ -307,7 +302,7 @@ def test_gpu_that_dies__what_was_measured_before_is_kept(samples):
     gpu = Failing("copies, dram", dies=True)
     found = measured(gpu, lines.append).found
     assert [s.name for s in found] == ["l1", "l2", "l2 far", "dram", "shared", "l2"]
-    assert gpu.asked == 0 and gpu.calls == ["lock", "unlock"]
+    assert gpu.asked == 0 and {*gpu.calls[1:]} == {"unlock"}
     (line,) = lines
     assert line.startswith(f"not measured: {len(samples.found) - 6} cases (copies, dram; ")
     assert line.endswith("CUDA_ERROR, and the GPU takes no calls since")
@@ -331,18 +326,12 @@ def test_time__limits_what_is_begun(monkeypatch):
         measured(SimulatedGpu(), lines.append, minutes=0.0)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"cycles": (0.0, 0.0)}, "cycles of 0, 0: the counter stands still"),
-        ({"ms": (-1.0,)}, "times of -1"),
-        ({"ms": (math.nan,)}, "times of nan"),
-        ({"cycles": ()}, "cycles of none"),
-        ({"watts": (math.nan,)}, "power of nan W: the sensor does not work"),
-    ],
-)
-def test_bad_sample__one_line(change, reason):
+def test_bad_sample__one_line():
     good = Sample("latencies", "l1", {"loads": 1.0}, 1.0, 1.0, True, (1.0,), (1.0,))
-    with pytest.raises(SweepError, match="latencies, l1") as raised:
-        checked(dataclasses.replace(good, **change))
-    assert reason in str(raised.value)
+    for key, numbers, reason in (
+        ("cycles", (0.0, 0.0), "cycles of 0, 0: the counter stands still"),
+        ("ms", (-1.0,), "times of -1"), ("ms", (math.nan,), "times of nan"),
+        ("cycles", (), "cycles of none"), ("watts", (math.nan,), "power of nan W: the sensor"),
+    ):  # fmt: skip
+        with pytest.raises(SweepError, match=f"latencies, l1: {reason}"):
+            checked(dataclasses.replace(good, **{key: numbers}))

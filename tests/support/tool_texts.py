@@ -8,6 +8,12 @@ from pathlib import Path
 
 DATA = Path(__file__).parents[1] / "data" / "calibration"
 
+
+def _made(file: str, **given: object) -> str:
+    """Return a text of the folder ``made``, with what is different each time."""
+    return (DATA / "made" / f"{file}.txt").read_text("utf-8").format(**given)
+
+
 # A curve of latencies over sizes [kB, cycles] with three levels, and DRAM beyond 512 MiB.
 SIZES = [2 * 1.35**n for n in range(44)]
 
@@ -69,103 +75,23 @@ def gpu_small_kernels(launch_us: float = 2.6) -> str:
 def nvidia_smi(
     names: Sequence[str] = ("NVIDIA A100-PCIE-40GB",), core: int = 1410, memory: int = 1215
 ) -> str:
-    text = f"""
-==============NVSMI LOG==============
-
-Timestamp                                 : Tue Nov  1 12:06:50 2025
-Driver Version                            : 535.54.03
-CUDA Version                              : 12.2
-
-Attached GPUs                             : {len(names)}
-"""
-    for number, name in enumerate(names):
-        text += f"""GPU 00000000:0{number}:00.0
-    Product Name                          : {name}
-    Product Brand                         : NVIDIA
-    Product Architecture                  : Ampere
-    Temperature
-        GPU Current Temp                  : 30 C
-    GPU Power Readings
-        Power Draw                        : 31.42 W
-        Current Power Limit               : 250.00 W
-        Requested Power Limit             : 250.00 W
-        Max Power Limit                   : 300.00 W
-    Clocks
-        Graphics                          : 210 MHz
-        SM                                : 210 MHz
-        Memory                            : 405 MHz
-    Default Applications Clocks
-        Graphics                          : N/A
-        Memory                            : N/A
-    Max Clocks
-        Graphics                          : {core} MHz
-        SM                                : {core} MHz
-        Memory                            : {memory} MHz
-        Video                             : 1290 MHz
-    Processes                             : None
-
-"""
-    return text
+    gpus = (_made("nvidia_smi_gpu", number=number, name=name, core=core, memory=memory)
+            for number, name in enumerate(names))  # fmt: skip
+    return _made("nvidia_smi", count=len(names)) + "".join(gpus)
 
 
 def supported_clocks() -> str:
-    return """
-==============NVSMI LOG==============
-
-Driver Version                            : 535.54.03
-
-Attached GPUs                             : 1
-GPU 00000000:00:00.0
-    Supported Clocks
-        Memory                            : 1215 MHz
-            Graphics                      : 1410 MHz
-            Graphics                      : 1395 MHz
-            Graphics                      : 210 MHz
-"""
+    return _made("supported_clocks")
 
 
 def device_query(names: Sequence[str] = ("NVIDIA A100-PCIE-40GB",), core: int = 1410) -> str:
-    text = f"""./deviceQuery Starting...
-
- CUDA Device Query (Runtime API) version (CUDART static linking)
-
-Detected {len(names)} CUDA Capable device(s)
-
-"""
-    for number, name in enumerate(names):
-        text += f"""Device {number}: "{name}"
-  CUDA Driver Version / Runtime Version          12.2 / 12.0
-  CUDA Capability Major/Minor version number:    8.0
-  Total amount of global memory:                 40442 MBytes (42406903808 bytes)
-  (108) Multiprocessors, (064) CUDA Cores/MP:    6912 CUDA Cores
-  GPU Max Clock rate:                            {core} MHz (1.41 GHz)
-  Memory Clock rate:                             1215 Mhz
-  Memory Bus Width:                              5120-bit
-  L2 Cache Size:                                 41943040 bytes
-  Warp size:                                     32
-  Maximum number of threads per multiprocessor:  2048
-
-"""
-    return text + "Result = PASS\n"
+    gpus = (_made("device_query_gpu", number=number, name=name, core=core)
+            for number, name in enumerate(names))  # fmt: skip
+    return _made("device_query", count=len(names)) + "".join(gpus) + "Result = PASS\n"
 
 
 def _agent(number: int, device: str, name: str, marketing: str) -> str:
-    return f"""*******                  
-Agent {number}                  
-*******                  
-  Name:                    {name}                            
-  Uuid:                    {device}-XX                             
-  Marketing Name:          {marketing}                
-  Vendor Name:             AMD                                
-  Device Type:             {device}                                
-  Cache Info:              
-    L1:                      16(0x10) KB                        
-    L2:                      8192(0x2000) KB                    
-  Max Clock Freq. (MHz):   1700                               
-  Compute Unit:            104                                
-  SIMDs per CU:            4                                  
-  Wavefront Size:          64(0x40)                           
-"""  # noqa: W291
+    return _made("rocminfo_agent", number=number, device=device, name=name, marketing=marketing)
 
 
 def rocminfo(gpus: int = 1) -> str:
@@ -177,15 +103,7 @@ def rocminfo(gpus: int = 1) -> str:
     return f"{head}\n==========\nHSA Agents\n==========\n{''.join(agents)}*** Done ***\n"
 
 
-ROCM_SMI = """
-============================ ROCm System Management Interface ============================
-GPU[0]\t\t: Card series: \t\tAMD Instinct MI210
-================================== Show Valid sclk Range =================================
-GPU[0]\t\t: Valid sclk range: 500Mhz - 1700Mhz
-================================== Show Valid mclk Range =================================
-GPU[0]\t\t: Valid mclk range: 400Mhz - 1600Mhz
-================================== End of ROCm SMI Log ===================================
-"""
+ROCM_SMI = _made("rocm_smi")
 
 
 def nvbench(rates: Sequence[float] = (1.2e12, 1.42e12, 3e12), devices: int = 1) -> str:

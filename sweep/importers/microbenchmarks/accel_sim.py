@@ -51,6 +51,9 @@ def _read(source: Source) -> list[Measurement]:
     found = Findings(source, "Accel-Sim tuner")
     names = list(dict.fromkeys(re.findall(r"Device Name\s*=\s*(.+?)\s*$", text, re.MULTILINE)))
     one_gpu(source, "system_config", names, "as CUDA_VISIBLE_DEVICES does")
+    runs = re.findall(r"running \./(\S+)", text)
+    if twice := next((name for name in runs if runs.count(name) > 1), None):
+        raise source.error(f"runs {twice[:60]} twice: two runs, or two GPUs, in one file?")
     found.add("name", names[0], "", "query", "system_config")
     found.add("vendor", "NVIDIA", "", "query", "system_config")
     # The device's own: deviceQuery before it may list several.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
@@ -64,6 +65,12 @@ def rows_of(source: Source, columns: int) -> Iterator[tuple[str, list[str]]]:
         yield place, words
 
 
+def check_rising(source: Source, sizes: list[float]) -> None:
+    """Refuse sizes of rows that do not rise."""
+    if any(a >= b for a, b in pairwise(sizes)):
+        raise source.error("sizes do not rise: two runs, or two GPUs, in one file?")
+
+
 def _levels(source: Source, rows: list[tuple[float, float]], least: int) -> list[Plateau]:
     """Return the levels of a curve.
 
@@ -72,9 +79,7 @@ def _levels(source: Source, rows: list[tuple[float, float]], least: int) -> list
     TuningError
         There are fewer than expected, or the sizes do not rise.
     """
-    sizes = [size for size, _ in rows]
-    if any(a >= b for a, b in zip(sizes, sizes[1:], strict=False)):
-        raise source.error("sizes do not rise: two runs, or two GPUs, in one file?")
+    check_rising(source, [size for size, _ in rows])
     found = plateaus(rows)
     if len(found) < least:
         raise source.error(

@@ -6,12 +6,15 @@ import re
 import statistics
 
 from sweep.importers.files import Source
-from sweep.importers.microbenchmarks.gpu_benches_curves import rows_of, stated_clock
+from sweep.importers.microbenchmarks.gpu_benches_curves import check_rising, rows_of, stated_clock
 from sweep.importers.microbenchmarks.measurement import PER_CYCLE, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader
 
 BEST = 3
 """How many of the highest rates of a stream tell its spread: it rises until it saturates."""
+
+LAST = 1024
+"""The largest block, with which gpu-stream ends: smaller ones do not saturate DRAM."""
 
 SMALLEST = 6
 """How many of the smallest kernels tell what a launch takes: they do hardly anything else."""
@@ -20,7 +23,7 @@ ELEMENT_BYTES = 16.0
 """What gpu-small-kernels moves for an element: a double is read, another one written [byte]."""
 
 _STREAMS = {"init": "write", "read": "read", "scale": "scale", "triad": "triad"}
-_STRIDE = re.compile(r"float stride +1 +1 +(\S+) +(\S+)")
+_STRIDE = re.compile(r"float stride +1 +1 +\S+ +(\S+)")
 _SMALL = re.compile(r"^\d+ +\d+kB( +\S+)+ *$", re.MULTILINE)
 
 
@@ -32,12 +35,15 @@ def _stream(source: Source) -> list[Measurement]:
     if missing := [name for name in _STREAMS if name not in names]:
         raise source.error(f"line {number}: no column '{missing[0]}'")
     rates: dict[str, list[float]] = {name: [] for name in _STREAMS}
+    sizes = []
     for place, words in rows_of(source, 6 + len(names)):
+        sizes.append(found.number(words[0], place))
         for name, word in zip(names, words[-len(names) :], strict=True):
             if name in rates:
                 rates[name].append(found.number(word, f"{place}, {name}", "GB/s"))
-    if len(rates["read"]) < BEST:
-        raise source.error(f"{len(rates['read'])} block sizes: truncated?")
+    check_rising(source, sizes)
+    if not sizes or sizes[-1] < LAST:
+        raise source.error(f"ends before blocks of {LAST} threads: truncated?")
     for name, key in _STREAMS.items():
         best = sorted(rates[name])[-BEST:]
         found.add(f"microbenchmark.dram_{key}_bandwidth", best[-1], "GBps",
@@ -48,10 +54,11 @@ def _stream(source: Source) -> list[Measurement]:
 
 def _strides(source: Source) -> list[Measurement]:
     found = Findings(source, "gpu-strides", "of gpu-benches", stated_clock(source))
-    match = _STRIDE.search(source.text)
-    if match is None:
-        raise source.error("no row 'float stride 1': truncated?")
-    rate = found.number(match[2], "float stride 1", "B/cycle")
+    rows = _STRIDE.findall(source.text)
+    if len(rows) != 1:
+        why = "two runs, or two GPUs, in one file" if rows else "truncated"
+        raise source.error(f"{len(rows) or 'no'} rows 'float stride 1': {why}?")
+    rate = found.number(rows[0], "float stride 1", "B/cycle")
     found.add("microbenchmark.l1_read_bandwidth", rate, PER_CYCLE, "saturated", "float stride 1",
               note="of one multiprocessor")  # fmt: skip
     return found.found
@@ -59,11 +66,12 @@ def _strides(source: Source) -> list[Measurement]:
 
 def _small_kernels(source: Source) -> list[Measurement]:
     found = Findings(source, "gpu-small-kernels", "of gpu-benches")
-    times = []
+    sizes, times = [], []
     for place, words in rows_of(source, 3):
-        count = found.number(words[0], place)
+        sizes.append(found.number(words[0], place))
         best = max(found.number(word, place, "GB/s") for word in words[2:])
-        times.append(count * ELEMENT_BYTES / best * 1e-3)
+        times.append(sizes[-1] * ELEMENT_BYTES / best * 1e-3)
+    check_rising(found.source, sizes)
     if len(times) < SMALLEST:
         raise source.error(f"{len(times)} sizes: truncated?")
     first = times[:SMALLEST]

@@ -13,22 +13,14 @@ from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
 _GPU = re.compile(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+ *$", re.MULTILINE)
 _FIELD = re.compile(r"^( +)(.+?) +: (.*?) *$|^( +)(\S.*?) *$")
-_MHZ = re.compile(r"([-\d.,]+) MHz")
-_WATTS = re.compile(r"([-\d.,]+) W")
 _LIMITS = (
     "GPU Power Readings/Current Power Limit",
     "Power Readings/Enforced Power Limit",
     "Power Readings/Power Limit",
 )
 """Where drivers, new to old, state the limit in force."""
-_ABSENT = (
-    "N/A",
-    "[N/A]",
-    "Not Found",
-    "Not Supported",
-    "Unknown Error",
-    "Insufficient Permissions",
-)
+_ABSENT = ("N/A", "[N/A]", "Not Found", "Not Supported", "Unknown Error",
+           "Insufficient Permissions")  # fmt: skip
 
 
 def _read(source: Source) -> list[Measurement]:
@@ -53,19 +45,17 @@ def _read(source: Source) -> list[Measurement]:
     architecture = fields.get("Product Architecture")
     if architecture and architecture not in _ABSENT:
         found.add("architecture", architecture, "", "query", "Product Architecture")
-    for key, place in (("core_max", "Max Clocks/SM"), ("memory_max", "Max Clocks/Memory")):
-        if (text := fields.get(place, "N/A")) in _ABSENT:
-            continue
-        clock = _MHZ.fullmatch(text)
-        if clock is None:
-            raise source.error(f"{place}: '{text[:40]}': not a clock in MHz")
-        found.add(f"clocks.{key}", clock[1], "MHz", "query", place)
-    limit = next((p for p in _LIMITS if fields.get(p, "N/A") not in _ABSENT), None)
-    if limit is not None:
-        watts = _WATTS.fullmatch(fields[limit])
-        if watts is None:
-            raise source.error(f"{limit}: '{fields[limit][:40]}': not a power in W")
-        found.add("clocks.power_limit", watts[1], "W", "query", limit)
+    limit = next((p for p in _LIMITS if fields.get(p, "N/A") not in _ABSENT), _LIMITS[0])
+    for key, place, kind, unit in (
+        ("core_max", "Max Clocks/SM", "clock", "MHz"),
+        ("memory_max", "Max Clocks/Memory", "clock", "MHz"),
+        ("power_limit", limit, "power", "W"),
+    ):
+        if (text := fields.get(place, "N/A")) not in _ABSENT:
+            number = re.fullmatch(rf"([-\d.,]+) {unit}", text)
+            if number is None:
+                raise source.error(f"{place}: '{text[:40]}': not a {kind} in {unit}")
+            found.add(f"clocks.{key}", number[1], unit, "query", place)
     return found.found
 
 

@@ -12,27 +12,29 @@ from sweep.microbenchmarks.case import Samples, Value
 from sweep.microbenchmarks.procedures import MARK, all_values, from_json
 
 
-def _read(source: Source) -> list[Measurement]:
+def samples_of(source: Source) -> tuple[Samples, str]:
+    """Return the samples of a file and the version that wrote it, or raise an error about it."""
     document = source.document
     try:
-        samples, version = from_json(document)
-        with np.errstate(all="ignore"):
-            values = all_values(samples)
+        return from_json(document)
     except SweepError as error:
         raise source.error(str(error)) from None
-    except (ArithmeticError, LookupError, ValueError) as error:  # of counts without sense
-        reason = f"the samples are not those of its procedures: {type(error).__name__}: {error}"
-        raise source.error(reason) from None
+
+
+def _read(source: Source) -> list[Measurement]:
+    samples, version = samples_of(source)
+    try:
+        with np.errstate(all="ignore"):
+            values = all_values(samples)
+    except (OverflowError, ValueError) as error:  # a fit's errors or parameters are infinite
+        raise source.error(f"numbers to which nothing can be fitted: {error}") from None
     found = Findings(source, "sweep", version)
     _identity(found, samples)
     for value in values:
-        if value.key.startswith("model."):
-            found.found.append(_of_model(found, value))
-        else:
-            found.add(
-                value.key, value.value, value.unit, value.method, _place(value),
-                deviation=value.deviation, note=value.note, clocks=_clocks(value),
-            )  # fmt: skip
+        first = value.samples[0]
+        found.add(value.key, value.value, value.unit, value.method, _place(value),
+                  deviation=value.deviation, note=value.note,
+                  clocks=Clocks(first.core, first.memory, first.locked))  # fmt: skip
     return found.found
 
 
@@ -54,17 +56,6 @@ def _identity(found: Findings, samples: Samples) -> None:
         if clocks:
             found.add(f"clocks.{domain}_min", min(clocks), "MHz", "query", place)
             found.add(f"clocks.{domain}_max", max(clocks), "MHz", "query", place)
-
-
-def _of_model(found: Findings, value: Value) -> Measurement:
-    place = f"{found.source.path.name}, {_place(value)}"
-    return Measurement(value.key, value.value, value.unit, value.deviation, value.method, "sweep",
-                       found.version, _clocks(value), place, value.note)  # fmt: skip
-
-
-def _clocks(value: Value) -> Clocks:
-    first = value.samples[0]
-    return Clocks(first.core, first.memory, first.locked)
 
 
 def _place(value: Value) -> str:

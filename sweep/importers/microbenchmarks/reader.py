@@ -62,7 +62,7 @@ class Findings:
             return
         if key in TEXTS and not isinstance(value, str):
             raise self.source.error(f"{place}: must be a text")
-        if key not in TEXTS:
+        if key not in TEXTS and not key.startswith("model."):  # those may be rows
             value = self.number(value, place, unit)
         if deviation is not None and not (math.isfinite(deviation) and deviation >= 0):
             raise self.source.error(f"{place}: a standard deviation of {deviation:g} {unit}")
@@ -120,5 +120,7 @@ def one_gpu(source: Source, tool: str, names: list[str], choose: str) -> None:
     if not names:
         raise source.error(f"{tool} names no GPU: truncated, or not its whole output")
     if len(names) > 1:
-        listed = ", ".join(names[:4]) + ", ..." * (len(names) > 4)
+        listed = ", ".join(name or "without a name" for name in names[:4]) + ", ..." * (
+            len(names) > 4
+        )
         raise source.error(f"describes {len(names)} GPUs ({listed}): write that of one, {choose}")

@@ -52,7 +52,9 @@ def _smi(source: Source) -> list[Measurement]:
     gpus = list(dict.fromkeys(f"GPU[{number}]" for number, *_ in ranges))
     if not gpus:
         raise source.error("no 'Valid sclk range': truncated, or not `rocm-smi -a`?")
-    one_gpu(source, "rocm-smi", gpus, "`rocm-smi -d 0 -a`")
+    if "End of ROCm SMI Log" not in source.text:
+        raise source.error("no 'End of ROCm SMI Log': truncated?")
+    one_gpu(source, "rocm-smi", gpus * source.text.count(_SMI), "`rocm-smi -d 0 -a`")
     series = re.search(r"^GPU\[\d+\]\s*: Card [Ss]eries:\s*(.*?)\s*$", source.text, re.MULTILINE)
     if series:
         found.add("name", series[1], "", "query", "Card series")

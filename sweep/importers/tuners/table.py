@@ -12,13 +12,7 @@ from typing import NamedTuple
 
 from sweep.errors import nearest
 from sweep.importers.files import Source
-from sweep.importers.tuners.measurements import (
-    TIME_UNITS,
-    Measurements,
-    Row,
-    collected,
-    plain_name,
-)
+from sweep.importers.tuners.measurements import TIME_UNITS, Measurements, Row, collected, plain_name
 from sweep.importers.tuners.search_space import Value
 from sweep.specs.formats import UNITS, split_unit
 
