@@ -250,9 +250,9 @@ def work_alone(arithmetic, load_store, dependent, wait, schedulers, warps_per_bl
 def ahead_of_copies(
     work_alone, on_lanes, dependent, wait, schedulers, warps_per_block, asynchronous
 ):  # fmt: skip
-    """All its work; beside products that nobody waits for (wgmma) all but theirs.
+    """A block does all its work first, but products that nobody waits for (wgmma).
 
-    The next copies begin when the products do.
+    The next copies begin when those products do.
     """
     ahead = max(max(schedulers, warps_per_block) * on_lanes, dependent) + wait
     return min(work_alone, ahead) if asynchronous > 0.0 else work_alone
@@ -329,7 +329,7 @@ def full_rounds(blocks, active_blocks, n_sm):
 
 @_equation("10c", "T_entry", "cycle", "what a block takes before others come to their first copies")
 def entry(warps_per_block, on_lanes, load_store, memory, begun, entries):
-    """Instructions of the first stage, executed once, or all copies that begin with its own."""
+    """Longer of two: its warps issue the first stage once; L2 and DRAM bring all first copies."""
     return warps_per_block * max(max(on_lanes, load_store), begun * memory) / entries
 
 
@@ -337,7 +337,7 @@ def entry(warps_per_block, on_lanes, load_store, memory, begun, entries):
 def first_round(round_cycles, alone, entry, blocks, active_blocks, n_sm, block_start):
     """Blocks start one after the other on the whole chip, the last one after all others (CB-9).
 
-    Those of an SM that copies feed begin in step, and wait for the entries of all before (CB-10).
+    Blocks of an SM that copies feed begin in step: each waits for the entries before it (CB-10).
     """
     begins, last = min(blocks, n_sm) * block_start, min(blocks, active_blocks * n_sm)
     later = max(last * block_start, begins + max(np.ceil(last / n_sm) - 1.0, 0.0) * entry)
