@@ -15,13 +15,14 @@ def l2_service(device: DeviceFacts) -> float | None:
     L40 2,088 bytes a cycle in all, 174 for each of its 12 memory controllers, with which slices of
     L2 go. B200's L2 serves at least 60: a product of Triton's (triton-lang/triton, 0f1590d,
     python/tutorials/gluon/06-tcgen05.py, tiles of 128 x 128, 1,110 TFLOP/s) reads that much. L2
-    runs at the core clock.
+    runs at the core clock. What loops of loads reach is a lower bound: 32 bytes on an H100, of
+    which a product of 8,192 cubed in tiles of 64 x 64 reads 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
+    if rate := {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability):
+        return min(SECTOR / rate, measured or SECTOR)
     if measured:
         return measured
-    if rate := {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability):
-        return SECTOR / rate
     bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
     if device.compute_capability in ("8.6", "8.9", "12.0") and bits and n_sm:
         return max(1.0, SECTOR * n_sm / (174.0 * bits / 32.0))

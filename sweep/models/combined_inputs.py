@@ -45,7 +45,7 @@ INPUTS = (
             "kernel access patterns by the device's rule"),
     counted("l2_sectors", "n_L2", "sectors that it does not serve",
             "the same, less what L1 serves"),
-    counted("dram_sectors", "n_DRAM", "sectors that L2 does not serve either",
+    counted("dram_sectors", "n_DRAM", "sectors that L2 does not serve either, as of long pieces",
             "the same, less what L2 serves"),
     counted("chain", "n_chain", "arithmetic instructions that a warp waits for",
             "kernel instructions"),
@@ -197,7 +197,8 @@ def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         beyond = moved * access.passed_on
         # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
-        l1, l2, dram = l1 + passed, l2 + beyond, dram + beyond * access.missed_rate
+        l1, l2 = l1 + passed, l2 + beyond
+        dram = dram + beyond * (access.missed_rate * access.dram_factor)
     used, _ = demand_beside_dram(work, zero, stage.global_accesses)
     apart, in_l1 = device["apart"] > 0, l1 * device["l1_cycles"] > passes * device["shared_cycles"]
     return {"wavefronts": np.where(apart & in_l1, 0.0, passes), "l2_sectors": l2,

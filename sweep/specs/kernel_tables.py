@@ -84,6 +84,8 @@ class Access:
         ``global``, ``local``, ``texture`` or ``host``; ``shared`` or ``constant``.
     reuse : str or None
         ``row`` or ``column`` of an access whose L2 hit rate follows from the order of tiles.
+    piece_bytes : Expression or None
+        Length of the contiguous pieces that a block reads at a time [bytes]; ``None`` if long.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Access:
     l2_hit_rate: Expression | None = None
     memory: str = "global"
     reuse: str | None = None
+    piece_bytes: Expression | None = None
 
     def expressions(self) -> Iterator[tuple[str, Expression]]:
         """Yield (key, expression) of the access."""
