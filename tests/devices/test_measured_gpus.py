@@ -49,25 +49,24 @@ def test_measured_values__are_those_of_the_samples(known):
 
 
 def test_rates__are_possible(known):
-    known = known[-1]
+    *_, known = known
     cycles = known.number("chip.sm_count") * known.number("microbenchmark.core_clock") * 1e-3
     for level in ("l1_read", "shared"):  # 128 bytes a cycle
         assert 120 < known.number(f"microbenchmark.{level}_bandwidth") / cycles <= 128
     for kind, lanes in (("fp32", 128), ("integer", 64), ("fp64", 64), ("special", 16)):
         assert 0.97 < 32 / lanes / known.number(f"microbenchmark.{kind}_issue") <= 1.0
     assert 2.2 < known.number("microbenchmark.kernel_launch") < 2.9  # us: usually 2 to 3
-    start = known.number("microbenchmark.block_start") or BLOCK_START  # an H200's, by a script
-    assert start == pytest.approx(BLOCK_START, abs=2 * 0.083)  # twice the deviation on the H100
+    start = known.number("microbenchmark.block_start")  # not among the H200's
+    assert start in (None, pytest.approx(BLOCK_START, abs=2 * 0.083))  # twice the deviation
 
 
 def devices(gpu: str, folder: Path) -> list[str]:
     """Return the data sheet alone, the file with what others measured, and that of the samples."""
-    before = DATA / gpu / "before.toml"
+    before = (DATA / gpu / "before.toml").read_text("utf-8")
     measured = r'(?m)^"?(microbenchmark\.|(matrix\.)?(single_|\w+_sustained)).*\n'
-    head, _, sources = before.read_text("utf-8").partition("# Latencies were measured")
-    alone = re.sub(measured, "", head + sources[sources.index("[source]") :])
-    (folder / "alone.toml").write_text(alone, "utf-8")
-    return [str(folder / "alone.toml"), str(before), DEVICE[gpu]]
+    alone = re.sub(r"(?s)# Latencies were measured.*?(?=\[source\])", "", before)
+    (folder / "alone.toml").write_text(re.sub(measured, "", alone), "utf-8")
+    return [str(folder / "alone.toml"), str(DATA / gpu / "before.toml"), DEVICE[gpu]]
 
 
 def of_kernel(file: Path, device: str) -> dict[str, float]:
@@ -77,8 +76,7 @@ def of_kernel(file: Path, device: str) -> dict[str, float]:
     results = sweep.evaluate(plan)
     row = next(row for row in sweep.validate(results, table) if row["ranking"] == "combined")
     (one,) = paired(results, table)
-    error = np.nanmedian(abs(one.predicted / one.measured - 1.0))
-    return dict(row) | {"error_median": error, "configurations": np.isfinite(one.measured).sum()}
+    return dict(row) | {"error_median": np.nanmedian(abs(one.predicted / one.measured - 1.0))}
 
 
 def of_matmul(file: Path, device: str) -> dict[str, float]:
@@ -108,11 +106,10 @@ def test_other_products__as_the_page_of_copies_says():
     ("h200", "triton_matmul_fp8"), ("h100", "triton_matmul"), ("h100", "triton_matmul_fp8"),
 ])  # fmt: skip
 def test_errors_on_the_page__are_those_of_the_measured_times(tmp_path, gpu, kernel):
-    of, names = of_kernel, ("error_median", "spearman", "regret_10")
+    of, form = of_kernel, "{error_median:.1%}, {spearman:.2f}, {regret_10:.1%}"
     if kernel.startswith("triton"):
-        of, names = of_matmul, (*names[:2], "loss_1_mean", "loss_3_mean")
+        of, form = of_matmul, form.replace("regret_10:.1%", "loss_1_mean:.1%}, {loss_3_mean:.1%")
     found = [of(DATA / gpu / f"{kernel}.csv.gz", device) for device in devices(gpu, tmp_path)]
-    shown = [", ".join(f"{row[n]:.2f}" if n == "spearman" else f"{row[n]:.1%}" for n in names)
-             for row in found]  # fmt: skip
-    line = " | ".join([gpu.upper(), f"`{kernel}`", f"{found[0]['configurations']:,}", *shown])
+    line = [gpu.upper(), f"`{kernel}`", "{configurations:,}".format(**found[0])]
+    line = " | ".join(line + [form.format(**row) for row in found])
     assert f"| {line.replace('%', ' %')} |\n" in PAGE.read_text("utf-8")
