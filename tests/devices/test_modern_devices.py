@@ -132,7 +132,7 @@ def test_latencies__rise_with_the_distance_and_name_other_cards(device):
     assert known == sorted(known)
     assert 200 < found[3] / device.values["microbenchmark.core_clock"] * 1e9 < 500
     # A latency of DRAM on other memory is an assumption, one of the same chip's SM is not.
-    others = {"rtx_3090", "rtx_a4000", "a100_40gb", "h100_sxm", "h100_pcie"}
+    others = {"rtx_3090", "rtx_a4000", "a100_40gb", "h100_pcie"}
     kind = device.sources["microbenchmark.dram_latency_cycles"].kind
     assert kind == ("assumed" if device.key in others else "microbenchmark")
     assert device.sources["microbenchmark.l1_latency_cycles"].kind == "microbenchmark"

@@ -1,0 +1,115 @@
+"""GPUs that were measured: their files' values, and what measured times of kernels say of them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sweep
+from sweep.hardware.derived import BLOCK_START
+from sweep.importers.files import read_source
+from sweep.importers.microbenchmarks.device_file import device_text
+from sweep.importers.microbenchmarks.files import read_measurements
+from sweep.importers.microbenchmarks.merging import merged
+from sweep.importers.tuners.problem_table import read_problem_table
+from sweep.measurements.problem_validation import validate_problems
+from sweep.query.pairing import paired
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+PAGE = ROOT / "docs" / "howto" / "own_gpu.md"
+DEVICE = {"h100": "h100_sxm", "h200": "h200"}
+
+
+@pytest.fixture(scope="module", params=DEVICE)
+def known(request):
+    samples = DATA / "calibration" / f"{request.param}.samples.json.gz"
+    return request.param, samples.name, merged(read_measurements([samples]))
+
+
+def test_measured_values__are_those_of_the_samples(known):
+    gpu, samples, known = known
+    found = tomllib.loads(device_text(known, gpu))
+    device = tomllib.loads((ROOT / "devices" / f"{DEVICE[gpu]}.toml").read_text("utf-8"))
+    own = {path for path, source in found["source"].items() if samples in source}
+    assert len(own) > 30
+    for path in own:
+        if path.startswith(("microbenchmark.", "model.")):
+            given, said = (reduce(dict.__getitem__, path.split("."), t) for t in (found, device))
+            assert said == (given if path[:5] == "model" else pytest.approx(given, rel=1e-4)), path
+            assert f"tests/data/calibration/{samples}" in device["source"][path]
+    # Two models are far off their own loops: the samples say nothing of their parameters.
+    assert set(device["model"]) == {"lemeire", "luo_suda", "wang_chu", "zhang_owens"}
+    assert set(device["model"]["luo_suda"]) == {"class_cost", "m"}
+
+
+def test_rates__are_possible(known):
+    *_, known = known
+    cycles = known.number("chip.sm_count") * known.number("microbenchmark.core_clock") * 1e-3
+    for level in ("l1_read", "shared"):  # 128 bytes a cycle
+        assert 120 < known.number(f"microbenchmark.{level}_bandwidth") / cycles <= 128
+    for kind, lanes in (("fp32", 128), ("integer", 64), ("fp64", 64), ("special", 16)):
+        assert 0.97 < 32 / lanes / known.number(f"microbenchmark.{kind}_issue") <= 1.0
+    assert 2.2 < known.number("microbenchmark.kernel_launch") < 2.9  # us: usually 2 to 3
+    start = known.number("microbenchmark.block_start")  # not among the H200's
+    assert start in (None, pytest.approx(BLOCK_START, abs=2 * 0.083))  # twice the deviation
+
+
+def devices(gpu: str, folder: Path) -> list[str]:
+    """Return the data sheet alone, the file with what others measured, and that of the samples."""
+    before = (DATA / gpu / "before.toml").read_text("utf-8")
+    measured = r'(?m)^"?(microbenchmark\.|(matrix\.)?(single_|\w+_sustained)).*\n'
+    alone = re.sub(r"(?s)# Latencies were measured.*?(?=\[source\])", "", before)
+    (folder / "alone.toml").write_text(re.sub(measured, "", alone), "utf-8")
+    return [str(folder / "alone.toml"), str(DATA / gpu / "before.toml"), DEVICE[gpu]]
+
+
+def of_kernel(file: Path, device: str) -> dict[str, float]:
+    kernel = file.name.partition(".")[0]
+    table = sweep.read_measured([file], kernel=kernel, device=device)
+    plan = sweep.Plan([kernel], [device], ["combined"], variant="revised", layout="stacked")
+    results = sweep.evaluate(plan)
+    row = next(row for row in sweep.validate(results, table) if row["ranking"] == "combined")
+    (one,) = paired(results, table)
+    return dict(row) | {"error_median": np.nanmedian(abs(one.predicted / one.measured - 1.0))}
+
+
+def of_matmul(file: Path, device: str) -> dict[str, float]:
+    axes = {"GROUP_M": [8]}
+    plan = sweep.Plan(["triton_matmul"], [device], ["combined"], variant="revised", axes=axes)
+    return validate_problems(plan, read_problem_table(read_source(file)))[0]
+
+
+def test_block_start__is_the_rate_of_blocks_that_do_nothing():
+    threads, _, per_sm, us = np.loadtxt(DATA / "h200/empty_blocks.csv", delimiter=",", skiprows=1).T
+    many, some = (us[(threads <= 256) & (per_sm == n)] for n in (512, 64))
+    cycles = (many - some) * 1980 / (132 * (512 - 64))
+    assert BLOCK_START == pytest.approx(np.median(cycles), rel=0.01)
+
+
+@pytest.mark.slow
+def test_other_products__as_the_page_of_copies_says():
+    """Measured later than the model of copies was written, but for turns beside warp groups."""
+    row = of_matmul(DATA / "h200" / "triton_matmul_later.csv.gz", "h200")
+    assert (row["problems"], row["configurations"]) == (60, 17_580)
+    assert row["loss_1_mean"] < 0.05 and row["loss_3_mean"] < 0.02 and row["spearman"] > 0.93
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpu", "kernel"), [
+    ("h200", "convolution"), ("h200", "xgemm"), ("h200", "triton_matmul"),
+    ("h200", "triton_matmul_fp8"), ("h100", "triton_matmul"), ("h100", "triton_matmul_fp8"),
+])  # fmt: skip
+def test_errors_on_the_page__are_those_of_the_measured_times(tmp_path, gpu, kernel):
+    of, form = of_kernel, "{error_median:.1%}, {spearman:.2f}, {regret_10:.1%}"
+    if kernel.startswith("triton"):
+        of, form = of_matmul, form.replace("regret_10:.1%", "loss_1_mean:.1%}, {loss_3_mean:.1%")
+    found = [of(DATA / gpu / f"{kernel}.csv.gz", device) for device in devices(gpu, tmp_path)]
+    line = [gpu.upper(), f"`{kernel}`", "{configurations:,}".format(**found[0])]
+    line = " | ".join(line + [form.format(**row) for row in found])
+    assert f"| {line.replace('%', ' %')} |\n" in PAGE.read_text("utf-8")
