@@ -12,6 +12,7 @@ import pytest
 
 import sweep
 from sweep.hardware.derived import BLOCK_START
+from sweep.hardware.memory_rules import piece_factor
 from sweep.importers.files import read_source
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements
@@ -80,8 +81,9 @@ def of_kernel(file: Path, device: str) -> dict[str, float]:
 
 
 def of_matmul(file: Path, device: str) -> dict[str, float]:
-    axes = {"GROUP_M": [8]}
-    plan = sweep.Plan(["triton_matmul"], [device], ["combined"], variant="revised", axes=axes)
+    kernel = "triton_moe" if "moe" in file.name else "triton_matmul"
+    axes = {} if "moe" in file.name or "orders" in file.name else {"GROUP_M": [8]}
+    plan = sweep.Plan([kernel], [device], ["combined"], variant="revised", axes=axes)
     return validate_problems(plan, read_problem_table(read_source(file)))[0]
 
 
@@ -92,12 +94,30 @@ def test_block_start__is_the_rate_of_blocks_that_do_nothing():
     assert BLOCK_START == pytest.approx(np.median(cycles), rel=0.01)
 
 
+def test_short_pieces__cost_dram_what_was_measured():
+    pieces = np.loadtxt(DATA / "h100/dram_pieces.csv", delimiter=",", skiprows=1)
+    rate = dict(map(tuple, pieces))
+    whole = rate[4096.0]
+    assert piece_factor(np.float64(64)) == pytest.approx(whole / rate[64.0], rel=0.01)
+    assert 1.0 < piece_factor(np.float64(128)) < whole / rate[128.0]
+    assert piece_factor(np.float64(256)) == pytest.approx(whole / rate[256.0], rel=0.01)
+
+
 @pytest.mark.slow
-def test_other_products__as_the_page_of_copies_says():
-    """Measured later than the model of copies was written, but for turns beside warp groups."""
-    row = of_matmul(DATA / "h200" / "triton_matmul_later.csv.gz", "h200")
-    assert (row["problems"], row["configurations"]) == (60, 17_580)
-    assert row["loss_1_mean"] < 0.05 and row["loss_3_mean"] < 0.02 and row["spearman"] > 0.93
+@pytest.mark.parametrize(("gpu", "file", "rows", "first", "three", "correlation"), [
+    ("h200", "triton_matmul_later", 17_580, 0.05, 0.02, 0.93),
+    ("h100", "triton_matmul_later", 18_393, 0.04, 0.02, 0.94),
+    ("h100", "triton_matmul_fp8_later", 690, 0.10, 0.02, 0.89),
+    ("h100", "triton_matmul_orders", 1_934, 0.15, 0.04, 0.91),
+    ("h100", "triton_moe", 1_032, 0.05, 0.04, 0.70),
+    ("h100", "triton_moe_later", 920, 0.07, 0.04, 0.75),
+])  # fmt: skip
+def test_other_products__as_the_page_of_accuracy_says(gpu, file, rows, first, three, correlation):
+    """Measured later than the model was written, but for what the page names."""
+    row = of_matmul(DATA / gpu / f"{file}.csv.gz", DEVICE[gpu])
+    assert row["configurations"] == rows
+    assert row["loss_1_mean"] < first and row["loss_3_mean"] < three
+    assert row["spearman"] > correlation
 
 
 @pytest.mark.slow
