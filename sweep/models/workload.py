@@ -38,8 +38,8 @@ class GlobalAccess:
     (``host``) have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond
     L2 apart: ``link_time`` for which a warp's access occupies the link [s], and its latency [s].
     ``awaited_rate`` is the share of the reads that wait for DRAM, be it for what another block
-    fetches, where that is known; it is no less than what misses. ``dram_factor`` is what a sector costs DRAM,
-    over one of a long piece.
+    fetches, where that is known; it is no less than what misses. ``dram_factor`` is what a sector
+    costs DRAM, over one of a long piece.
     """
 
     name: str
