@@ -19,10 +19,11 @@ def l2_service(device: DeviceFacts) -> float | None:
     which a product of 8,192 cubed in tiles of 64 x 64 reads 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
-    if rate := {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability):
-        return min(SECTOR / rate, measured or SECTOR)
-    if measured:
+    rate = {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability, 0.0)
+    if measured and measured * rate <= 1.05 * SECTOR:
         return measured
+    if rate and device.number("chip.l2"):
+        return SECTOR / rate
     bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
     if device.compute_capability in ("8.6", "8.9", "12.0") and bits and n_sm:
         return max(1.0, SECTOR * n_sm / (174.0 * bits / 32.0))
