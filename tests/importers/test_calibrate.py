@@ -96,7 +96,7 @@ OFF = {  # from the shipped file's values by more than 5 %: most of those are po
              "shared_latency": -0.1, "dram_write_bandwidth": -0.19},
     "v100": {"core_nominal": -0.1, "l1_latency": 0.08, "dram_latency": -0.07,
              "dram_write_bandwidth": -0.28},  # a PCIe card: a lower boost clock than SXM2
-    "h100": {"l1_latency": 0.19, "l2_near_latency": -0.2, "dram_latency": 0.27,
+    "h100": {"l1_latency": 0.19, "l2_near_latency": -0.22, "dram_latency": 0.26,
              "shared_latency": 0.3, "dram_write_bandwidth": -0.05},
     "rtx_2080_ti": {"l1_latency": 0.06, "l2_near_latency": -0.25, "shared_latency": 0.13},
     "mi210": {"l2_near_latency": 0.22, "dram_latency": 0.19, "dram_write_bandwidth": -0.31},
