@@ -15,14 +15,14 @@ def l2_service(device: DeviceFacts) -> float | None:
     L40 2,088 bytes a cycle in all, 174 for each of its 12 memory controllers, with which slices of
     L2 go. B200's L2 serves at least 60: a product of Triton's (triton-lang/triton, 0f1590d,
     python/tutorials/gluon/06-tcgen05.py, tiles of 128 x 128, 1,110 TFLOP/s) reads that much. L2
-    runs at the core clock. What loops of loads reach is a lower bound: 32 bytes on an H100, of
-    which a product of 8,192 cubed in tiles of 64 x 64 reads 44.
+    runs at the core clock. Loops of loads give a lower bound, which yields to GPUs like it if it
+    is more than 5 % less: an H100's read 32 bytes, a product of 8,192 cubed in 64 x 64 tiles 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
     rate = {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability, 0.0)
     if measured and measured * rate <= 1.05 * SECTOR:
         return measured
-    if rate and device.number("chip.l2"):
+    if rate and device.number("chip.l2"):  # read: the value is derived, not measured
         return SECTOR / rate
     bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
     if device.compute_capability in ("8.6", "8.9", "12.0") and bits and n_sm:

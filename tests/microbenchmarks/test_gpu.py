@@ -120,7 +120,7 @@ def test_clocks_that_stay_locked__are_said_with_what_to_type(monkeypatch):
 
 
 ENDED = """
-import os, sys
+import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL) # ignored under nohup
 from types import SimpleNamespace
 from support.fake_cuda import Driver, Nvml
 from sweep.cli import main
