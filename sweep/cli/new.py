@@ -31,8 +31,7 @@ def new(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None and arguments.what not in where:
             word = {"source": "from"}.get(name, name)
             raise SweepError(f"new {arguments.what} takes no --{word}")
-    words = {"plan": _plan, "device": _device, "kernel": _kernel}
-    return words[arguments.what](arguments)
+    return {"plan": _plan, "device": _device, "kernel": _kernel}[arguments.what](arguments)
 
 
 def _plan(arguments: argparse.Namespace) -> int:

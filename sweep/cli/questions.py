@@ -253,8 +253,7 @@ def top(arguments: argparse.Namespace) -> int:
 def pareto(arguments: argparse.Namespace) -> int:
     """Show the Pareto fronts."""
     names, senses = zip(*arguments.objectives, strict=True)
-    answer = _answer(arguments, query.pareto, objectives=names, senses=senses)
-    return show(answer, arguments)
+    return show(_answer(arguments, query.pareto, objectives=names, senses=senses), arguments)
 
 
 def info(arguments: argparse.Namespace) -> int:

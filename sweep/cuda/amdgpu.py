@@ -235,7 +235,7 @@ def executions(
     for number in chosen:
         thread = np.arange(number * lanes, (number + 1) * lanes)
         places = thread % block[0], thread // block[0] % block[1], thread // (block[0] * block[1])
-        scalars, vectors = first_state(user, lanes, places, AMID, packed=packed)
+        scalars, vectors = first_state(user, places, AMID, packed=packed)
         active = sum(1 << lane for lane in range(lanes) if thread[lane] < n_threads)
         scalars |= {"exec_lo": active & MASK, "exec_hi": active >> 32, "vcc_lo": 0, "vcc_hi": 0,
                     "scc": 0, "m0": 0}  # fmt: skip

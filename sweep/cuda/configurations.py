@@ -121,8 +121,7 @@ def setting(text: str) -> Setting:
     """Return a parameter's value: a number, ``true``, ``false``, or a word."""
     if _NUMBER.fullmatch(text):
         return float(text)
-    known = {"true": True, "false": False}
-    return known.get(text.lower(), text)
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def check_configurations(variants: Sequence[Variant]) -> None:

@@ -69,13 +69,11 @@ def _one(text: str) -> Instruction:
     operands = tuple(o.strip() for o in _split(rest))
     if operands:  # modifiers follow the last operand
         operands = (*operands[:-1], operands[-1].split(" ")[0])
+    to_exec = name.startswith("v_cmpx")
     n = 0 if _NO_RESULT.match(name) else 2 if TWO_RESULTS.match(name) else 1
-    writes = [r for o in operands[:n] for r in registers(o)]
+    n = len(operands) - 2 if to_exec else n
+    writes = [r for o in operands[:n] for r in registers(o)] + (PAIRS["exec"] if to_exec else [])
     reads = [r for o in operands[n:] for r in registers(o)]
-    if name.startswith("v_cmpx"):
-        n = len(operands) - 2
-        writes = [r for o in operands[:n] for r in registers(o)] + PAIRS["exec"]
-        reads = [r for o in operands[n:] for r in registers(o)]
     if "saveexec" in name:
         writes, reads = [*writes, *PAIRS["exec"], "scc"], [*reads, *PAIRS["exec"]]
     elif _SETS_SCC.match(name):

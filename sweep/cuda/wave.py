@@ -315,7 +315,7 @@ def lanes_of(mask: int, lanes: int) -> Any:
 
 
 def first_state(
-    user: Sequence[str], lanes: int, thread: Sequence[Any], block: Sequence[int], *, packed: bool
+    user: Sequence[str], thread: Sequence[Any], block: Sequence[int], *, packed: bool
 ) -> tuple[dict[str, int | None], dict[str, Any]]:
     """Return scalar and vector registers at the start of a wavefront.
 
@@ -324,8 +324,6 @@ def first_state(
     user : sequence of str
         What the scalar registers hold, one name each; ``block_x``, ``block_y`` and ``block_z`` are
         the place of the block in the grid.
-    lanes : int
-        32 or 64.
     thread : sequence of ndarray
         Places in the block of the lanes' threads.
     block : sequence of int

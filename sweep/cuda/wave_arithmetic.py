@@ -6,6 +6,7 @@ bits of a result.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -35,10 +36,8 @@ def bit_field(value: Any, offset: Any, width: Any) -> Any:
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-    "lg": lambda a, b: a != b,
-}  # fmt: skip
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+} | {"lg": operator.ne}
 LOGIC: dict[str, Callable[[int, int], int]] = {
     "and": lambda a, old: a & old, "or": lambda a, old: a | old, "xor": lambda a, old: a ^ old,
     "andn1": lambda a, old: ~a & old, "andn2": lambda a, old: a & ~old,

@@ -239,8 +239,7 @@ def _listed(
         if name in columns:
             full[name] = np.asarray(columns[name])
             continue
-        used = known.column(name)
-        several = np.unique(used)
+        several = np.unique(known.column(name))
         if len(several) > 1:
             texts = ", ".join(map(str, several[:6].tolist()))
             raise QueryError(

@@ -160,8 +160,8 @@ def _flat(
 
 def sequence_length(inputs: Mapping[str, Array], model: Model) -> int:
     """Return how many numbers the sequence inputs have."""
-    names = [nominal(i.symbol) if i.factor else i.symbol for i in model.inputs if i.sequence]
-    return sum(part in inputs for name in names[:1] for part in parts_of(name, len(inputs)))
+    first = next(iter(sequences_of(model, len(inputs)).values()), ())
+    return sum(part in inputs for part in first)
 
 
 # ---------------------------------------------------------------------------- the layout

@@ -96,8 +96,7 @@ def _answer(
     table: PowerTable, terms: Array, seen: PowerTable | None, anchor: Pair | None
 ) -> Answer:
     """Return the errors of power, and of the clocks chosen by energy, with rules beside them."""
-    total = terms.sum(axis=1)
-    powers = {"fitted power": total}
+    powers = {"fitted power": terms.sum(axis=1)}
     if anchor is not None:
         name = f"... of the kernel known at {anchor[0]:g}/{anchor[1]:g} MHz"
         powers[name] = anchored(terms, table, anchor)

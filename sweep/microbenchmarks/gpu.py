@@ -74,8 +74,7 @@ class NvidiaGpu:
         self._begin()
         self._handle, bus, driver = self._found(index)
         self._device = self._call("cuDeviceGetByPCIBusId", bus)
-        context = self._call("cuDevicePrimaryCtxRetain", self._device)
-        self._call("cuCtxSetCurrent", context)
+        self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", self._device))
         self._events = [self._call("cuEventCreate", 0) for _ in range(2)]
         self.facts = self._facts(driver)
 

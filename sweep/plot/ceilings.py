@@ -107,8 +107,7 @@ class Ceilings:
 
     def most_warps(self) -> float:
         """Return how many warps a multiprocessor holds."""
-        limits = limits_for([self.device.limits], (1,))
-        return float(limits.max_warps_per_sm[0])
+        return float(limits_for([self.device.limits], (1,)).max_warps_per_sm[0])
 
     def latencies(self) -> dict[str, tuple[float, float]]:
         """Return issue and completion latency of each type, without parallelism, and of DRAM."""

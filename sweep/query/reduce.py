@@ -312,5 +312,4 @@ def distinct_best(question: Question, by: Sequence[str], n: int) -> tuple[Questi
     outer = replace(question, parts=parts, by=tuple(by))
     found = reduce(question, Keep("smallest", 1))
     groups = np.array([outer.groups[key[: len(by)]] for key in question.groups], np.int64)
-    keep = Keep("smallest", n)
-    return outer, keep.merged([found._replace(groups=groups[found.groups])])
+    return outer, Keep("smallest", n).merged([found._replace(groups=groups[found.groups])])

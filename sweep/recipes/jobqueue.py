@@ -49,13 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "shared_temp_directory": os.getcwd(),
     }
     account = "project" if given.system == "lsf" else "account"
-    for name, value in (
-        ("queue", given.queue),
-        (account, given.account),
-        ("walltime", given.walltime),
-    ):
-        if value is not None:
-            options[name] = value
+    asked = {"queue": given.queue, account: given.account, "walltime": given.walltime}
+    options |= {name: value for name, value in asked.items() if value is not None}
     cluster_class = getattr(dask_jobqueue, CLUSTERS[given.system])
     with cluster_class(**options) as cluster:
         cluster.scale(jobs=given.jobs)

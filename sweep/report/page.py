@@ -347,5 +347,4 @@ def _validity(page: Page, found: Contents, most: int) -> Iterator[str]:
     if not seen:
         yield paragraph("Every configuration is valid.")
     yield page.chart(charts.share_chart(found.summary, "regimes", "Regimes of the valid ones"))
-    summary = first(found.summary, most)
-    yield page.table("summary", summary, len(found.summary), FASTEST)
+    yield page.table("summary", first(found.summary, most), len(found.summary), FASTEST)

@@ -142,8 +142,7 @@ class Share(_SpaceWork):
         """Reduce a share; return the kept results and the number of evaluations."""
         if "task" not in self._local:
             space = self.space()
-            whole = space[self.reduction.kernel]
-            self._local["task"] = Task(whole, space.plan, self.reduction)
+            self._local["task"] = Task(space[self.reduction.kernel], space.plan, self.reduction)
         task: Task = self._local["task"]
         kept = Accumulator(task)
         share = task.pieces[self.bounds[unit[1]] : self.bounds[unit[1] + 1]]

@@ -76,9 +76,9 @@ class Content:
     def check_tables(self) -> None:
         """Check the tables that have declared keys."""
         for name, section in self.sections.items():
-            if name and not section.values and not section.repeated:
-                if isinstance(self.file.get(name), dict):
-                    self.tables[name] = check_section(self.report, section, self.file[name])
+            is_declared = name and not section.values and not section.repeated
+            if is_declared and isinstance(self.file.get(name), dict):
+                self.tables[name] = check_section(self.report, section, self.file[name])
 
     def part(self, name: str, kind: type[Part]) -> Part:
         """Return a table or list as read; empty if it is missing or of another kind (reported)."""

@@ -68,7 +68,7 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
     where = str(kernel.path or f"{kernel.key}.toml")
     if taken := sorted(given.keys() & {*kernel.derived, *kernel.parameters, *kernel.sizes}):
         raise SpecError(f"{where}: derived.{taken[0]}: corrected already; calibrate its original")
-    lines, edited = _edited(own_text(kernel.text).splitlines(), kernel, names)
+    lines, edited = _edited(own_text(kernel.text).splitlines(), names)
     wanted = _wanted(kernel, names)
     if edited != wanted:
         raise SpecError(
@@ -98,9 +98,7 @@ def _wanted(kernel: Kernel, names: Mapping[str, str]) -> set[str]:
     return found
 
 
-def _edited(
-    lines: list[str], kernel: Kernel, names: Mapping[str, str]
-) -> tuple[list[str], set[str]]:
+def _edited(lines: list[str], names: Mapping[str, str]) -> tuple[list[str], set[str]]:
     """Return the lines with the corrections in counts and hit rates, and the paths of these."""
     found, edited, section, path = [], set(), "", ""
     for number, line in enumerate(lines):

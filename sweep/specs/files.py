@@ -187,9 +187,9 @@ def _lint_file(
         kind = _kind_of(text, path)
         if kind == "kernel":
             kernel = inspect_kernel(report, text, path.stem, path)
-            if kernel is not None and kernel.compiled is not None:
-                if rows := kernel.compiled.not_compiled:
-                    report.error("compiled.table", rows, kernel.compiled.name, "note")
+            table = kernel.compiled if kernel is not None else None
+            if table is not None and (rows := table.not_compiled):
+                report.error("compiled.table", rows, table.name, "note")
         elif kind == "device":
             device = inspect_device(report, text, path.stem, path)
             if device is not None and model_parameters is not None:

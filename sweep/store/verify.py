@@ -230,8 +230,7 @@ def repair_root(path: str | os.PathLike[str]) -> None:
     try:
         start = text.index("{", text.index('"attributes"'))
         attributes, _ = json.JSONDecoder().raw_decode(text, start)
-        root = group_document(attributes, members)
-        wrong = damaged_parts(root)
+        wrong = damaged_parts(group_document(attributes, members))
         check_root(root_document(attributes, members))
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         problem = f" ({error})" if type(error) is ValueError else ""
@@ -251,10 +250,10 @@ def _own_documents(files: Files) -> Iterator[tuple[str, Document]]:
     """Yield the document of each group and array, as the root repeats it."""
     for key in files.keys():
         name, _, last = key.rpartition("/")
-        if last == ROOT_DOCUMENT and name:
-            if (found := parsed(files.get(key))) is not None:
-                is_group = found.get("node_type") == "group"
-                yield name, group_document(found["attributes"], {}) if is_group else found
+        is_member = last == ROOT_DOCUMENT and name
+        if is_member and (found := parsed(files.get(key))) is not None:
+            is_group = found.get("node_type") == "group"
+            yield name, group_document(found["attributes"], {}) if is_group else found
 
 
 def _consolidated(text: str) -> Any:

@@ -151,8 +151,7 @@ class Store:
         journal.flush()
         info = self._info
         check_same(self._files, info.binding)
-        entries = journal_entries(info)
-        index = index_arrays(self._layout, entries)
+        index = index_arrays(self._layout, journal_entries(info))
         for array in (self._layout.chunk_index(True), *index):
             for key, content in array.files_in().items():
                 self._files.put(key, content)

@@ -235,6 +235,5 @@ def grouped(rows: Sequence[Any]) -> Iterator[tuple[tuple[str, str, str], list[in
     groups: dict[tuple[str, str, str], list[int]] = {}
     for number, row in enumerate(rows):
         if row.get("status", "valid") == "valid":
-            key = (row["kernel"], row["device"], row["model"])
-            groups.setdefault(key, []).append(number)
+            groups.setdefault((row["kernel"], row["device"], row["model"]), []).append(number)
     yield from groups.items()

@@ -83,8 +83,7 @@ def robust(
         found, note = _of_group(own, times)
         rows += found
         notes.append(note)
-    coordinates = [name for row in rows for name in row if name not in _COLUMNS]
-    coordinates = list(dict.fromkeys(coordinates))
+    coordinates = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in _COLUMNS]
     notes.append(f"compared are the best {n} of each group with the files' numbers, no others")
     units = {TIME: "s", **dict.fromkeys(("regret_95", "regret_mean", "best_in", "covered"), "1")}
     columns = (*BY, *_COLUMNS[:2], *(c for c in coordinates if c not in BY), *_COLUMNS[2:])

@@ -87,8 +87,7 @@ def sensitivity(
     rows, notes = [], []
     space, groups = candidates(data, of_best, by=by, select=select)
     for own in groups:
-        sampled = Sampled.of(space, own, ranges)
-        found, note = _of_group(sampled, samples, seed)
+        found, note = _of_group(Sampled.of(space, own, ranges), samples, seed)
         rows += found
         notes.append(note)
     what = "the best configuration" if of_best == 1 else f"the best of {of_best} configurations"

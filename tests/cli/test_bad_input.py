@@ -24,14 +24,6 @@ from sweep.fields import STATUS
 from sweep.runs.run_size import check_valid
 from sweep.space import resolve
 
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 # ---------------------------------------------------------------------------- plans and specs
 
 BAD = tomllib.loads((Path(__file__).parent / "bad_files.toml").read_text(encoding="utf-8"))

@@ -53,12 +53,6 @@ def said(capsys: pytest.CaptureFixture[str]):
     return said
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 # ---------------------------------------------------------------------------- help
 
 

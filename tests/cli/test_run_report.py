@@ -96,8 +96,7 @@ def test_fronts(results):
     ],
     ids=["two clocks", "one clock", "no energy"],
 )
-def test_figure_and_commands(tmp_path, monkeypatch, capsys, changes, picture):
-    monkeypatch.chdir(tmp_path)
+def test_figure_and_commands(folder, capsys, changes, picture):
     write_plan(Path("my plan.toml"), chunk_points=None, **changes)
     assert main(["run", "my plan.toml"]) == 0
     text = capsys.readouterr().out
@@ -176,8 +175,7 @@ main(["run", "plan.toml", "--store", "a.zarr", "--no-report"])
 
 
 @pytest.mark.slow
-def test_a_run_tells_how_long_it_compiled(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_tells_how_long_it_compiled(folder, monkeypatch):
     monkeypatch.setenv("SWEEP_CACHE_DIR", "")
     write_plan(Path("plan.toml"))
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)

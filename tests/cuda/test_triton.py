@@ -170,8 +170,7 @@ def test_configs__come_from_the_kernel_a_list_or_a_file(fake, monkeypatch):
     ("kernels", "must be MODULE:NAME"), ("nothing_here:k", "nothing_here: cannot be imported"),
     ("bad.py:k", "bad.py: cannot be imported: ZeroDivisionError"), ("json:dumpz", "json has no 'd"),
 ])  # fmt: skip
-def test_places__mistakes_are_named(tmp_path, monkeypatch, place, message):
-    monkeypatch.chdir(tmp_path)
+def test_places__mistakes_are_named(folder, monkeypatch, place, message):
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("bad.py").write_text("1 / 0", encoding="utf-8")
     with pytest.raises(sweep.errors.SweepError) as error:
@@ -181,10 +180,9 @@ def test_places__mistakes_are_named(tmp_path, monkeypatch, place, message):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="Triton is not installed")
-def test_real_triton__writes_what_is_on_record(tmp_path, monkeypatch, capsys):
+def test_real_triton__writes_what_is_on_record(folder, monkeypatch, capsys):
     """With ``pip install -e '.[compilers]'``."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SWEEP_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SWEEP_CACHE_DIR", str(folder / "cache"))
     Path("configs.json").write_text(json.dumps(CONFIGS), encoding="utf-8")
     place = ["triton", f"{KERNELS}:matmul", "--signature", SIGNATURE, "--configs", "configs.json"]
     assert main([*place, *GIVEN, "-o", "k.toml"]) == 0

@@ -165,8 +165,7 @@ def test_the_layout_is_part_of_the_plan():
         plan("stack")
 
 
-def test_a_space_without_a_valid_configuration_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_space_without_a_valid_configuration_is_refused(folder, capsys):
     Path("none.toml").write_text(
         'schema = 1\nkernels = ["transpose"]\ndevices = ["gtx_980_paper"]\nmodels = ["hong_kim"]\n'
         'layout = "stacked"\nconstraints = ["tile > 100"]\n'

@@ -307,8 +307,7 @@ def test_command_explains_why_no_configuration_has_a_time(tmp_path, capsys, layo
     assert "kernel is missing: one of sepia, transpose" in capsys.readouterr().err
 
 
-def test_files_of_a_user_are_named_as_such_in_a_store_too(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_files_of_a_user_are_named_as_such_in_a_store_too(folder, capsys):
     Path("mine.toml").write_text(Path(load_kernel("sepia").path).read_text("utf-8"))
     plan = ('schema = 1\nkernels = ["./mine.toml"]\ndevices = ["gtx_280"]\nmodels = ["hong_kim"]\n'
             "[axes]\nblock_size = [64]\n")  # fmt: skip

@@ -122,8 +122,7 @@ def test_products_of_matrices__are_those_of_the_source():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", EXPECTED, ids=" ".join)
-def test_two_commands_from_ptx_to_a_time(case, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_two_commands_from_ptx_to_a_time(case, capsys, folder):
     path = FOLDER / f"{'_'.join(case)}.ptx"
     given, counts = GIVEN[case]
     words = [f"--trip={ANY}={count}" for count in counts]

@@ -122,8 +122,7 @@ def test_legend__explains_the_picture(name):
         (lambda: plot.show(heat()), "no screen"),
     ],
 )  # fmt: skip
-def test_refused_in_one_line(make, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_refused_in_one_line(make, message, folder):
     with pytest.raises(QueryError, match=message):
         make()
 

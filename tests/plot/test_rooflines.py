@@ -137,9 +137,8 @@ def test_refused_in_one_line(make, message):
         make()
 
 
-def test_command__draws_from_a_plan_and_from_a_store_without_counts(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plan.toml").write_text(
+def test_command__draws_from_a_plan_and_from_a_store_without_counts(folder, capsys):
+    (folder / "plan.toml").write_text(
         'schema = 1\nkernels = ["convolution"]\ndevices = ["rtx_4090"]\nmodels = ["combined"]\n'
         'outputs = ["execution_time"]\n'
         "[axes]\nblock_size_x = [16, 32]\nblock_size_y = [4]\n"
@@ -149,8 +148,6 @@ def test_command__draws_from_a_plan_and_from_a_store_without_counts(tmp_path, mo
         for kind in ("roofline", "occupancy_roofline"):
             assert main(["plot", data, kind, "-o", f"{kind}_{data}.png"]) == 0
     for kind in ("roofline", "occupancy_roofline"):
-        pictures = [
-            (tmp_path / f"{kind}_{d}.png").read_bytes() for d in ("plan.toml", "store.zarr")
-        ]
+        pictures = [(folder / f"{kind}_{d}.png").read_bytes() for d in ("plan.toml", "store.zarr")]
         assert pictures[0] == pictures[1]
     capsys.readouterr()

@@ -102,8 +102,7 @@ def write(page: Path, old: str, new: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: path.name)
-def test_python_examples_give_what_they_say(path, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_python_examples_give_what_they_say(path, folder):
     names: dict[str, object] = {}
     runner = Examples(path)
     for number, block in enumerate(blocks("python", TEXTS[path])):

@@ -218,8 +218,7 @@ def test_changes_plot__marks_regressions(tmp_path):
 
 
 @pytest.mark.slow
-def test_command__exit_code_for_a_build_server(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_command__exit_code_for_a_build_server(folder, monkeypatch, capsys):
     plan = dict(kernels=["sepia"], devices=["gtx_280"], models=["hong_kim"])
     run(Plan(**plan), "before.zarr")
     run(Plan(**plan, axes={"core_clock_ratio": [0.8]}), "slow_clock.zarr")
@@ -228,9 +227,9 @@ def test_command__exit_code_for_a_build_server(tmp_path, monkeypatch, capsys):
     text = load_device("gtx_280").text.replace(
         "departure_del_uncoal_cycles = 40", "departure_del_uncoal_cycles = 48"
     )
-    (tmp_path / "own" / "devices").mkdir(parents=True)
-    (tmp_path / "own" / "devices" / "gtx_280.toml").write_text(text)
-    monkeypatch.setenv("SWEEP_PATH", str(tmp_path / "own"))
+    (folder / "own" / "devices").mkdir(parents=True)
+    (folder / "own" / "devices" / "gtx_280.toml").write_text(text)
+    monkeypatch.setenv("SWEEP_PATH", str(folder / "own"))
     run(Plan(**plan), "after.zarr")
     assert main(["compare", "before.zarr", "after.zarr"]) == 1
     assert "slower" in capsys.readouterr().out
@@ -240,7 +239,7 @@ def test_command__exit_code_for_a_build_server(tmp_path, monkeypatch, capsys):
     assert main([*command, "--tolerance", "0.5", "-o", "changes.png"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert 0.1 < row["optimum_change"] < 0.3
-    assert (tmp_path / "changes.png").exists()
+    assert (folder / "changes.png").exists()
     assert main([*command, "--list", "3"]) == 1
     listed = json.loads(capsys.readouterr().out)["rows"]
     assert {"best before", "best after"} <= {w for r in listed for w in r["what"].split(", ")}

@@ -267,10 +267,9 @@ def test_workers_reduce_alike(spaces, monkeypatch):
     assert told[-1][0] == told[-1][1]
 
 
-def test_workers_for_a_store_are_refused(tmp_path, capsys, monkeypatch):
+def test_workers_for_a_store_are_refused(folder, capsys):
     from sweep.cli import main
 
-    monkeypatch.chdir(tmp_path)
     assert main(["best", "some.zarr", "--workers", "2"]) == 2
     assert "--workers: 'some.zarr' is a store" in capsys.readouterr().err
     assert main(["best", "quickstart", "--workers", "0"]) == 2

@@ -24,10 +24,7 @@ from sweep.query.agreement import errors, found_by, kendall
 KERNEL = Path(__file__).parents[1] / "data" / "tuning" / "convolution_milo.toml"
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 # ---------------------------------------------------------------------------- statistics

@@ -311,9 +311,8 @@ def test_worker_with_another_version_is_refused(tmp_path, package):
         rf"^the Dask worker at 'tcp://127.0.0.1:\d+' has {package} 0\.0\.9, "
         r"this process has \d[^\n]*$"
     )
-    with started(1, tmp_path, path=path) as (address, _):
-        with pytest.raises(SweepError, match=message):
-            run(plan(), tmp_path / "a.zarr", scheduler=address)
+    with started(1, tmp_path, path=path) as (address, _), pytest.raises(SweepError, match=message):
+        run(plan(), tmp_path / "a.zarr", scheduler=address)
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -324,10 +323,9 @@ def test_worker_with_another_version_that_joins_late(local, tmp_path):
     def join(address: str, processes: list) -> None:
         processes.append(worker(address, tmp_path, path=path))
 
+    refused = f"has kernel-sweep 0.0.9, this process has {__version__}"
     with slow_worker(tmp_path, at=3, then=join) as address:
-        with pytest.raises(
-            SweepError, match=f"has kernel-sweep 0.0.9, this process has {__version__}"
-        ):
+        with pytest.raises(SweepError, match=refused):
             run(plan(), tmp_path / "a.zarr", scheduler=address)
     run(plan(), tmp_path / "a.zarr")
     assert digest(tmp_path / "a.zarr") == local

@@ -193,9 +193,8 @@ def test_the_most_similar_sample_is_used():
 
 
 @pytest.mark.slow
-def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
-    monkeypatch.chdir(tmp_path)
-    write_plan(tmp_path / "small.toml")
+def test_calibration_measures_the_plan(folder, capsys, cache):
+    write_plan(folder / "small.toml")
     assert main(["plan", "small.toml"]) == 2
     assert "not calibrated" in capsys.readouterr().err
     assert main(["plan", "small.toml", "--calibrate", "--workers", "3"]) == 0
@@ -214,7 +213,7 @@ def test_calibration_measures_the_plan(tmp_path, monkeypatch, capsys, cache):
     assert main(["plan", "small.toml", "--format", "json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["chunks"], shown["configurations"]) == (CHUNKS, POINTS)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "small.toml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["cache", "small.toml"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -111,21 +111,19 @@ def test_values_do_not_depend_on_chunks(tmp_path, reference, chunk_points):
 # ---------------------------------------------------------------------------- where it goes
 
 
-def test_default_store_is_named_for_the_plan(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_default_store_is_named_for_the_plan(folder):
     assert store_path(plan()) == Path("small.zarr")
     assert store_path(plan(store="elsewhere/a.zarr")) == Path("elsewhere/a.zarr")
     assert store_path(plan(store=False)) is None
     assert store_path(plan(store=False), "given.zarr") == Path("given.zarr")
-    run(str(write_plan(tmp_path / "mine.toml")))
+    run(str(write_plan(folder / "mine.toml")))
     assert inspect("mine.zarr").is_finished
 
 
-def test_plan_without_store(tmp_path, monkeypatch, reference):
-    monkeypatch.chdir(tmp_path)
+def test_plan_without_store(folder, reference):
     finished = run(plan(store=False))
     assert finished.path is None and finished.computed == 0
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(folder) == []
     stored = open_store(reference)
     assert np.array_equal(
         finished.results["sepia/execution_time"], stored["sepia/execution_time"], equal_nan=True
@@ -192,8 +190,7 @@ def test_different_plan_is_refused_unless_overwriting(tmp_path, reference):
 # ---------------------------------------------------------------------------- again
 
 
-def test_rerun_does_not_need_the_files_of_the_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_rerun_does_not_need_the_files_of_the_run(folder):
     Path("mine.toml").write_text(KERNEL)
     run(plan(kernels=["./mine.toml"], axes={}, chunk_points=None), "a.zarr")
     Path("mine.toml").write_text("gone")

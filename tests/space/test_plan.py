@@ -58,10 +58,9 @@ def test_digest_is_of_what_is_computed():
         assert plan().digest() != plan(**change).digest()
 
 
-def test_existing_path_wins_over_a_shipped_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_existing_path_wins_over_a_shipped_name(folder):
     shipped = load_plan("quickstart")
-    Path("quickstart").write_text(write_plan(tmp_path / "mine.toml").read_text())
+    Path("quickstart").write_text(write_plan(folder / "mine.toml").read_text())
     assert load_plan("quickstart").name == "mine"
     Path("quickstart").unlink()
     assert load_plan("quickstart") == shipped

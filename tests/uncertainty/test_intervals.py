@@ -138,11 +138,10 @@ PLAN = 'schema = 1\nkernels = ["convolution"]\ndevices = ["rtx_a4000"]\nvariant 
 
 
 @pytest.mark.slow
-def test_command__takes_numbers_or_measurements(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "one.toml").write_text(PLAN, encoding="utf-8")
+def test_command__takes_numbers_or_measurements(folder, capsys):
+    (folder / "one.toml").write_text(PLAN, encoding="utf-8")
     cache = DATA / MEASURED["convolution", "rtx_a4000"]
-    (tmp_path / cache.name).write_bytes(cache.read_bytes())
+    (folder / cache.name).write_bytes(cache.read_bytes())
     words = ["top", "one.toml", "3", "--format", "json", "--interval", "90"]
     widths = []
     for more in ([], ["--range", "derived=0.3"], ["--measured", cache.name]):

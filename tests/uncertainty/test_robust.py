@@ -88,10 +88,9 @@ def test_answer__is_the_same_to_the_bit_and_exact_numbers_leave_the_nominal_best
     assert (row["role"], row["best_in"], row["covered"]) == ("nominal and robust", 1.0, 1.0)
 
 
-def test_command__shows_rows_and_refuses_other_objectives(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_command__shows_rows_and_refuses_other_objectives(folder, capsys):
     text = 'schema = 1\nkernels = ["transpose"]\ndevices = ["rtx_3080"]\n'
-    (tmp_path / "one.toml").write_text(text, encoding="utf-8")
+    (folder / "one.toml").write_text(text, encoding="utf-8")
     words = ["best", "one.toml", "--robust", "--samples", "64", "--candidates", "20"]
     assert main([*words, "--where", "padding == 1", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

@@ -212,8 +212,7 @@ def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list
             least_by = "measured otherwise" if true else "that models assume without a measurement"
             reason = f"is a lower bound, below the {least:.5g} GB/s {least_by}: left out"
             result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason}")
-    larger = [one for one in bounds if float(one.value) > least][:1]
-    return larger or true
+    return [one for one in bounds if float(one.value) > least][:1] or true
 
 
 def _without_any(result: Merged, path: str) -> float:

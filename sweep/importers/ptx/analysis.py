@@ -168,8 +168,7 @@ def analyse(
     values = Values(expanded, outside, *known)
     middle = partial(Values, expanded, outside, *known, middle=True)
     decided = find_trips(graph, values, middle if block else None)
-    taken = decided | _shares_of_branches(graph, branches or {})
-    _set_shares(graph, taken)
+    _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
     _complete_trips(graph, trips or {})
     parts, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
     notes = [*_notes(graph, stages, how), *remarks, *not_followed]

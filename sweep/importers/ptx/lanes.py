@@ -27,11 +27,10 @@ WIDE = 4096
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
 
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
-    "gt": operator.gt, "ge": operator.ge, "lo": operator.lt, "ls": operator.le,
-    "hi": operator.gt, "hs": operator.ge,
-}  # fmt: skip
+UNSIGNED = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
+COMPARED: dict[str, Callable[[Any, Any], Any]] = UNSIGNED | {
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+}
 _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "mul24": operator.mul,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor,
@@ -136,8 +135,8 @@ def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) 
         return first * values[1] + values[2]
     if opcode == "neg":
         return -first
-    if opcode == "setp" and modifiers and modifiers[0] in _COMPARED and len(values) == 2:
-        return np.asarray(_COMPARED[modifiers[0]](*values)).astype(np.int64)
+    if opcode == "setp" and modifiers and modifiers[0] in COMPARED and len(values) == 2:
+        return np.asarray(COMPARED[modifiers[0]](*values)).astype(np.int64)
     if opcode == "selp" and len(values) == 3:
         return np.where(values[2] != 0, first, values[1])
     if opcode == "bfe" and len(values) == 3:

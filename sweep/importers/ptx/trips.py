@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, nest
+from sweep.importers.ptx.lanes import COMPARED, UNSIGNED
 from sweep.importers.ptx.module import Instruction, Operand, Register, Word
 from sweep.importers.ptx.registers import Values, combined, number
 from sweep.importers.ptx.tokens import integer_of
@@ -34,11 +35,6 @@ MAX_UNROLLED = 64
 MAX_CHAIN = 64
 """Largest number of instructions that an exit test may depend on."""
 
-_UNSIGNED = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    **{name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
-    **_UNSIGNED,
-}
 _LINEAR: dict[str, Callable[[int, int], int]] = {
     "mov": lambda a, _: a,
     "cvt": lambda a, _: a,
@@ -347,10 +343,10 @@ def _comparison(instruction: Instruction) -> tuple[Callable[[int, int], bool], b
     if instruction.opcode != "setp" or not is_plain:
         return None
     name, kind = instruction.modifiers
-    compare = _COMPARE.get(name)
+    compare = COMPARED.get(name)
     if compare is None or kind[0] not in "bus":
         return None
-    return compare, kind[0] == "u" and name not in ("eq", "ne") or name in _UNSIGNED
+    return compare, kind[0] == "u" and name not in ("eq", "ne") or name in UNSIGNED
 
 
 def _compared(instruction: Instruction) -> tuple[Operand, ...]:

@@ -200,8 +200,7 @@ def _cache_row(source: Source, key: str, entry: Any, names: Sequence[str], devic
 
 def _read_t4(source: Source) -> Measurements:
     """Return the measurements of T4 results; ``time`` is the execution time."""
-    document = source.document
-    device = str(_object(document.get("metadata")).get("device_name") or "")
+    device = str(_object(source.document.get("metadata")).get("device_name") or "")
     rows = [
         Row(values, *_t4_outcome(source, where, entry), device=device)
         for where, values, entry in _configurations(source, "results", "configuration")
