@@ -67,8 +67,8 @@ def formula(function: Any) -> str:
 
 def equations(model: str) -> str:
     """Return a model's equations: number, symbol, formula, unit and meaning."""
-    named = vars(module_of(model)).values()
-    functions = [f for f in named if isinstance(getattr(f, "info", None), EquationInfo)]
+    infos = (getattr(value, "info", None) for value in vars(module_of(model)).values())
+    functions = next(info.functions for info in infos if isinstance(info, EquationInfo))
     rows = (
         (
             f"({f.info.number})",
@@ -78,7 +78,6 @@ def equations(model: str) -> str:
             " ".join(f.__doc__.partition("\n\n")[0].split()),
         )
         for f in functions
-        if f.info.model == model
     )
     return table(("number", "gives", "formula", "unit", "meaning"), rows)
 

@@ -1,4 +1,4 @@
-"""Commands that draw: ``sweep plot | compare | compare-models | reproduce``."""
+"""Commands that draw: ``sweep plot | compare | compare-models | sensitivity | reproduce``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sweep import plot as plots
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.cli.questions import open_data, say, selection_of, show
+from sweep.cli.questions import open_data, say, selection_of, show, source_of
 from sweep.errors import QueryError, counted
 from sweep.importers.files import check_free
 from sweep.query.grid import grids_of
@@ -97,8 +97,19 @@ def compare_models(arguments: argparse.Namespace) -> int:
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
     show(call_with(query.compare_models, arguments, data, select=select), arguments)
-    figure = call_with(plots.models_plot, arguments, data, select=select)
-    save_figure(figure, arguments)
+    save_figure(call_with(plots.models_plot, arguments, data, select=select), arguments)
+    return 0
+
+
+def sensitivity(arguments: argparse.Namespace) -> int:
+    """Show which uncertain numbers a time depends on, with a figure where one is asked for."""
+    from sweep.uncertainty import sensitivity as answer_of
+
+    source, select = source_of(arguments)
+    answer = call_with(answer_of, arguments, source, select=select)
+    show(answer, arguments)
+    if arguments.output:
+        save_figure(plots.tornado_plot(answer), arguments)
     return 0
 
 

@@ -94,17 +94,6 @@ def check_results(function: Function, returned: Any, results: Collection[str]) -
             raise function.error(last, text)
 
 
-def is_ambiguous(function: FunctionType, info: EquationInfo) -> bool:
-    """Return whether several equations of the module have the same symbol on the left."""
-    infos = (getattr(value, "info", None) for value in function.__globals__.values())
-    numbers = {
-        other.number
-        for other in infos
-        if isinstance(other, EquationInfo) and other.result.symbol == info.result.symbol
-    }
-    return len(numbers) > 1
-
-
 LARGEST_LOOP = 1000  # rounds
 
 

@@ -26,7 +26,6 @@ from sweep.compiler.functions import (
     computed,
     connected,
     function_of,
-    is_ambiguous,
     range_of,
 )
 from sweep.compiler.program import (
@@ -377,14 +376,14 @@ class _Lowering:
             raise frame.error(node, text)
         read_in = (part for statement in inner.tree.body for part in ast.walk(statement))
         used = [n.id for n in read_in if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        read: list[str] = []
+        read: tuple[str, ...] = ()
         for name, argument in zip(names, node.args, strict=True):
             value = self._value(frame, argument)
             is_atom = isinstance(value, (ast.Name, ast.Constant, tuple))
             if not is_atom and used.count(name) > 1:
                 value = self.add(name, value, "part")
             inner.values[name] = value
-            read += () if isinstance(value, tuple) else names_in(value)
+            read += () if isinstance(value, tuple) else tuple(names_in(value))
         around, decided = self.comment, self.is_decided
         returned = self.run(inner)
         self.comment, self.is_decided = around, decided
@@ -393,6 +392,4 @@ class _Lowering:
         if not isinstance(returned, ast.expr):
             raise inner.error(inner.tree, "an equation returns one number")
         info = function.info  # type: ignore[attr-defined]
-        several = is_ambiguous(function, info)
-        return self.add(function.__name__, returned, "equation", equation=info,
-                        arguments=tuple(read), is_ambiguous=several)  # fmt: skip
+        return self.add(function.__name__, returned, "equation", equation=info, arguments=read)

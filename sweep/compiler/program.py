@@ -47,8 +47,6 @@ class Assignment:
         The equation whose result this is.
     arguments : tuple of str
         The names in the arguments of the equation's call.
-    is_ambiguous : bool
-        Whether several equations of the module have this one's symbol on the left.
     comment : str
         The words beside the line in the source: mostly the erratum that it applies.
     when : tuple of (str, bool)
@@ -65,7 +63,6 @@ class Assignment:
     variable: str = ""
     equation: EquationInfo | None = None
     arguments: tuple[str, ...] = ()
-    is_ambiguous: bool = False
     comment: str = ""
     when: tuple[tuple[str, bool], ...] = ()
     is_decided: bool = False

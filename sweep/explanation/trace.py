@@ -282,7 +282,7 @@ class Trace:
         operand = named(info.result, result.value, step=here.step)
         if info.kind == "condition":
             return replace(operand, comparisons=here.compared(result))
-        if here.made.is_ambiguous:
+        if info.is_ambiguous:
             return replace(operand, formula=ast.Name(f"{operand.text} ({info.number})"))
         return operand
 

@@ -40,7 +40,7 @@ class EquationInfo:
     """What an equation function knows about itself.
 
     ``kind`` is ``"equation"`` or ``"condition"`` (a regime's condition, which returns a truth
-    value); ``symbols`` are those of the paper.
+    value); ``symbols`` and ``functions`` are those of the paper, ``functions`` in its order.
     """
 
     model: str
@@ -48,12 +48,19 @@ class EquationInfo:
     result: Symbol
     names: tuple[str, ...]
     symbols: Mapping[str, Symbol] = field(repr=False, compare=False)
+    functions: Sequence[Any] = field(repr=False, compare=False)
     kind: str = "equation"
 
     @property
     def arguments(self) -> dict[str, Symbol]:
         """The symbols of the arguments by name."""
         return {name: self.symbols[name] for name in self.names}
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether several equations of the paper have this one's symbol on the left."""
+        same = (f.info for f in self.functions if f.info.result.symbol == self.result.symbol)
+        return len({info.number for info in same}) > 1
 
 
 def equations(
@@ -82,6 +89,7 @@ def equations(
     KeyError
         A result has no symbol.
     """
+    functions: list[Any] = []
     waiting: list[Any] = []  # for the symbols of arguments that later equations give
 
     def decorator(
@@ -95,7 +103,8 @@ def equations(
             else:
                 returned = symbols[result[0] if len(result) == 1 else function.__name__]
             names = _parameters(function)
-            function.info = EquationInfo(model, number, returned, names, symbols, kind)
+            function.info = EquationInfo(model, number, returned, names, symbols, functions, kind)
+            functions.append(function)
             waiting.append(function)
             for known in [f for f in waiting if symbols.keys() >= {*f.info.names}]:
                 known.__doc__ = _docstring(known.__doc__ or "", known.info)
@@ -288,8 +297,8 @@ class Model:
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "inputs", tuple(inputs))
         values = {i.symbol: i.value for i in inputs if i.value}
-        given = self.prepare if self.revisions else partial(_unrevised, self.prepare)
-        object.__setattr__(self, "prepare", partial(_prepared, values, given))
+        given = partial(_prepared, values, self.prepare, bool(self.revisions))
+        object.__setattr__(self, "prepare", given)
         if "corrected" in self.bodies:
             object.__setattr__(self, "bodies", {"revised": self.bodies["corrected"], **self.bodies})
 
@@ -330,23 +339,19 @@ def flags(variant: str) -> dict[str, bool]:
     return {"corrected": variant != "printed", "revised": variant == "revised"}
 
 
-def _unrevised(
-    prepare: Callable[[Workload, str], Mapping[str, Array | Sequence[Array]]],
-    work: Workload,
-    variant: str,
-) -> Mapping[str, Array | Sequence[Array]]:
-    """Return the inputs of a model without revisions, whose ``revised`` is ``corrected``."""
-    return prepare(work, "corrected" if variant == "revised" else variant)
-
-
 def _prepared(
     values: Mapping[str, str],
     prepare: Callable[[Workload, str], Mapping[str, Array | Sequence[Array]]],
+    has_revisions: bool,
     work: Workload,
     variant: str,
 ) -> dict[str, Array | Sequence[Array]]:
-    """Return the inputs that are values of the workload, and those that ``prepare`` computes."""
-    return {name: work.value(path) for name, path in values.items()} | {**prepare(work, variant)}
+    """Return the inputs that are values of the workload, and those that ``prepare`` computes.
+
+    Without revisions ``revised`` is ``corrected``.
+    """
+    own = "corrected" if variant == "revised" and not has_revisions else variant
+    return {name: work.value(path) for name, path in values.items()} | {**prepare(work, own)}
 
 
 def _number(value: Any) -> np.float64:

@@ -10,7 +10,7 @@ import pytest
 import sweep
 from sweep.evaluation.tables import tables_of
 from sweep.fields import BOUND
-from sweep.models import combined
+from sweep.models import combined_equations as equations
 from sweep.models.combined import MODEL
 from sweep.space import resolve
 
@@ -51,8 +51,8 @@ def run(*stages, variant="corrected", **changes):
 def test_arithmetic__longest_pipeline():
     def of(instructions, fp32, integer, unified, special=0.0, fp64=0.0, one_pipe=0.0):
         slower = special * 2.0, fp64 * 16.0
-        lanes = combined.single_precision(fp32, 0.25, integer, unified, *slower, one_pipe)
-        return combined.arithmetic(instructions * 0.25, lanes, integer * 0.5, *slower)
+        lanes = equations.single_precision(fp32, 0.25, integer, unified, *slower, one_pipe)
+        return equations.arithmetic(instructions * 0.25, lanes, integer * 0.5, *slower)
 
     assert of(400.0, 100.0, 0.0, 0.0) == 100  # issue slots
     assert of(400.0, 100.0, 300.0, 0.0) == 150  # integers on half of the lanes
@@ -60,19 +60,19 @@ def test_arithmetic__longest_pipeline():
     assert of(9.0, 0.0, 0.0, 0.0, special=3.0, fp64=1.0) == 16
     # Where one pipe takes all, as in a GCN compute unit, their times add up.
     assert of(9.0, 12.0, 8.0, 1.0, special=2.0, fp64=0.5, one_pipe=1.0) == 3 + 2 + 4 + 8
-    lanes = combined.single_precision(3.0, 1.0, 2.0, 1.0, 1.0 * 4.0, 3.0 * 2.0, 1.0)
-    assert combined.arithmetic(9.0 * 0.25, lanes, 2.0, 4.0, 6.0) == 3 + 2 + 4 + 6
+    lanes = equations.single_precision(3.0, 1.0, 2.0, 1.0, 1.0 * 4.0, 3.0 * 2.0, 1.0)
+    assert equations.arithmetic(9.0 * 0.25, lanes, 2.0, 4.0, 6.0) == 3 + 2 + 4 + 6
 
 
 def test_slots__matrix_units_beside_issue():
-    assert [combined.slots(100.0, matrix) for matrix in (30.0, 400.0)] == [100, 400]
+    assert [equations.slots(100.0, matrix) for matrix in (30.0, 400.0)] == [100, 400]
 
 
 def test_within_power__a_rate_grows_as_the_square_root_beyond_what_power_allows():
     # At the rate that power allows at full clock the blocks take 1000 cycles.
-    times = [combined.within_power(t, 100.0, 4.0, 2.5e-9, 1e9) for t in (1000.0, 4000.0, 250.0)]
+    times = [equations.within_power(t, 100.0, 4.0, 2.5e-9, 1e9) for t in (1000.0, 4000.0, 250.0)]
     assert times == pytest.approx([1000, 4000, 500])
-    assert combined.within_power(250.0, 100.0, 4.0, 0.0, 1e9) == 250
+    assert equations.within_power(250.0, 100.0, 4.0, 0.0, 1e9) == 250
 
 
 def test_cb7__copies_beside_work():
@@ -183,27 +183,27 @@ def test_cb7__resident_blocks_take_no_longer_than_one_after_the_other(wavefronts
 def test_load_store__addresses_or_data():
     # On GA10x two passes of an access cost no more than its addresses: 16 lanes, 128 bytes a cycle.
     for passes, sectors, time in (10.0, 0, 20), (20.0, 0, 20), (320.0, 0, 320), (0.0, 320.0, 80):
-        assert combined.load_store(10.0, 2.0, passes, 1.0, sectors, 0.25) == time
+        assert equations.load_store(10.0, 2.0, passes, 1.0, sectors, 0.25) == time
 
 
 def test_dram_cycles__of_the_rtx_2080_ti():
     # 68 SMs take 32 bytes each in turn: 2176 bytes at 616 GB/s are 5.46 cycles of 1545 MHz.
-    assert combined.dram_cycles(1545e6, 68.0, 616e9) == pytest.approx(5.4576, abs=1e-4)
-    assert combined.memory(8.0, 10.0) == 10
-    assert combined.memory(8.0, 5.0) == 8
+    assert equations.dram_cycles(1545e6, 68.0, 616e9) == pytest.approx(5.4576, abs=1e-4)
+    assert equations.memory(8.0, 10.0) == 10
+    assert equations.memory(8.0, 5.0) == 8
 
 
 def test_arithmetic_wait__latency_holds_the_time_on_the_lanes():
-    assert combined.dependent(100.0, 4.0, 1 / 2, 150.0) == 200
-    assert combined.dependent(100.0, 4.0, 1 / 2, 250.0) == 250
-    assert combined.arithmetic_wait(200.0, 4.0, 40.0) == 40
-    assert combined.arithmetic_wait(50.0, 4.0, 40.0) == 0
+    assert equations.dependent(100.0, 4.0, 1 / 2, 150.0) == 200
+    assert equations.dependent(100.0, 4.0, 1 / 2, 250.0) == 250
+    assert equations.arithmetic_wait(200.0, 4.0, 40.0) == 40
+    assert equations.arithmetic_wait(50.0, 4.0, 40.0) == 0
 
 
 def test_rounds_and_tail():
-    assert combined.full_rounds(1000.0, 4.0, 68.0) == 3
-    assert combined.tail_blocks(1000.0, 3.0, 4.0, 68.0) == 3  # 184 blocks on 68 SMs
-    assert combined.tail_blocks(816.0, 3.0, 4.0, 68.0) == 0
+    assert equations.full_rounds(1000.0, 4.0, 68.0) == 3
+    assert equations.tail_blocks(1000.0, 3.0, 4.0, 68.0) == 3  # 184 blocks on 68 SMs
+    assert equations.tail_blocks(816.0, 3.0, 4.0, 68.0) == 0
 
 
 # --- Variants -------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_cb6__the_second_issue_slot_takes_independent_instructions():
         found = run(many, parallelism=parallelism, **kepler)["cycles"]
         assert found == pytest.approx(100 * 8 * 50 * 2 / lanes)
     # One slot a scheduler is filled by any instruction.
-    assert combined.issue(0.25, 4.0, 1.0) == 0.25
+    assert equations.issue(0.25, 4.0, 1.0) == 0.25
 
 
 def test_regimes__memory_and_shared():

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.random_inputs import KERNELS
 
-from sweep.models import combined
-from sweep.models.combined import MODEL, round_cycles
+from sweep.models import combined_equations as equations
+from sweep.models.combined import MODEL
 
 ROUNDING = 1 + 1e-11
 demands = st.floats(0.01, 10.0) | st.just(0.0)
@@ -22,7 +22,7 @@ def round_of(n, m, wait, *demands):
     """Return (8) of up to six stations in a row: three sorts of lanes, three of the SM."""
     six = [*demands, *[0.0] * (6 - len(demands))]
     lanes, others = sorted(six[:3], reverse=True), six[3:]
-    return round_cycles(n, m, wait + m * sum(lanes) + sum(others), *lanes, *others)
+    return equations.round_cycles(n, m, wait + m * sum(lanes) + sum(others), *lanes, *others)
 
 
 def exact(n, stations, wait):
@@ -79,7 +79,7 @@ def test_round__is_never_below_exact_mva_and_within_eight_percent_of_it(n, a, s,
     assert best / ROUNDING <= round_of(float(n), 1.0, z, *a, *s) <= best * 1.08
     lanes = sorted(a, reverse=True)
     for m, own, served in ((1.0, sum(a), sum(s)), (4.0, max(a), s[0] + max(s[1:]))):
-        found = round_cycles(float(n), m, z + m * own + served, *lanes, *s)
+        found = equations.round_cycles(float(n), m, z + m * own + served, *lanes, *s)
         best = schweitzer(float(n), m, lanes, s, z + m * own + served)
         assert best / ROUNDING <= found <= best * 1.04
 
@@ -102,7 +102,7 @@ def test_round__limits():
 
 
 def test_by_length__classes_on_lanes_of_their_own_queue_apart():
-    of = combined.by_length  # of issue, four classes; unified, one pipe
+    of = equations.by_length  # of issue, four classes; unified, one pipe
     assert of(4.0, 9.0, 7.0, 2.0, 1.0, 0.0, 0.0) == (9, 2, 7)
     assert sorted(of(4.0, 9.0, 8.0, 7.0, 6.0, 0.0, 0.0)) == [7, 8, 9]  # all but the shortest
     assert of(10.0, 9.0, 7.0, 2.0, 1.0, 0.0, 0.0) == (10, 2, 7)  # issue with the busiest lanes
@@ -150,7 +150,7 @@ def test_time__never_falls_with_more_of_anything_but_rates(data, factor, added):
 
 def test_time__of_half_the_lanes():
     """68 blocks of 64 threads with 100 loads at once on an RTX 2080 Ti: never faster."""
-    a = combined.arithmetic(2100.0 * 0.25, 2000.0 * 0.5, 0.0, 0.0, 0.0)
+    a = equations.arithmetic(2100.0 * 0.25, 2000.0 * 0.5, 0.0, 0.0, 0.0)
     rest = 0.0, 0.0, 800.0, 1600.0 * 5.46
     times = [round_of(2.0, 4.0, 500.0, a * x, *rest) for x in (0.5, 1.0, 2.0, 4.0, 8.0)]
     assert times == sorted(set(times))

@@ -21,7 +21,7 @@ from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS, VA
 from sweep.hardware.clocks import dynamic_power
 from sweep.hardware.derived import DeviceFacts
 from sweep.models import MODULES, get_model, model_names
-from sweep.models.base import HEAD
+from sweep.models.base import HEAD, EquationInfo
 from sweep.space import Plan, what_is_missing, with_derived
 from sweep.specs import check_model_parameters, list_devices, load_device, load_kernel
 
@@ -31,8 +31,9 @@ SEQUENCES = {m: any(i.sequence for i in get_model(m).inputs) for m in model_name
 
 def equations_of(model):
     """Return the functions of a paper that know their equation, by name."""
-    paper = importlib.import_module(MODULES[model])
-    return {name: f for name, f in vars(paper).items() if hasattr(getattr(f, "info", None), "kind")}
+    values = vars(importlib.import_module(MODULES[model])).values()
+    one = next(value for value in values if isinstance(getattr(value, "info", None), EquationInfo))
+    return {function.__name__: function for function in one.info.functions}
 
 
 # --- Equations ------------------------------------------------------------------------------------
