@@ -14,6 +14,7 @@ from support.launches import accesses_of, launched
 from sweep import query
 from sweep.evaluation.launch import build_launch
 from sweep.evaluation.planned import evaluate
+from sweep.importers.tuners.table import Columns
 from sweep.measurements.importing import read_measured
 from sweep.space import Plan, resolve
 from sweep.specs import load_kernel
@@ -92,12 +93,11 @@ def test_counters__within_a_tenth_at_the_median(counted, predicted):
     assert np.max(np.abs(predicted[name] / counted[name] - 1)) < 0.1
 
 
-def judged(kernel: str, device: str, measured: Path) -> dict[str, dict[str, Any]]:
+def judged(kernel: str, device: str, measured: Path, time: str = "") -> dict[str, dict[str, Any]]:
     """Return the rows of ``sweep validate`` by ranking."""
-    times = read_measured([measured], kernel=kernel, device=device)
+    times = read_measured([measured], kernel=kernel, device=device, columns=Columns(time=time))
     plan = Plan((kernel,), (device,), ("combined",), layout="stacked")
-    found = query.validate(evaluate(plan), times)
-    return {row["ranking"]: row for row in found.rows}
+    return {row["ranking"]: row for row in query.validate(evaluate(plan), times).rows}
 
 
 def test_a4000__ranking_with_another_kernels_counters():
@@ -141,10 +141,12 @@ def test_a4000__outliers_are_spilled_registers(tmp_path):
 
 
 @pytest.mark.slow
-def test_sgemm__ranking_with_times_seen():
-    rows = judged("xgemm", "rtx_2080_ti", DATA / "gemm_RTX_2080_Ti.csv.gz")
+@pytest.mark.parametrize(("time", "regret"), [("time_ms", 0.08), ("time_min_ms", 0.02)])
+def test_sgemm__ranking_with_times_seen(time, regret):
+    """The shortest of 32 runs came before the card lowered its clock."""
+    rows = judged("xgemm", "rtx_2080_ti", DATA / "gemm_RTX_2080_Ti.csv.gz", time)
     assert rows["combined"]["spearman"] > 0.92
-    assert rows["combined"]["regret_10"] < 0.08
+    assert rows["combined"]["regret_10"] < regret
     assert rows["(occupancy)"]["spearman"] < 0
 
 
@@ -166,10 +168,8 @@ def test_ktt__spills_by_the_block(device, spilled):
 def test_rtx_2080_ti__ranking_with_counters_and_times_seen(counted, tmp_path):
     path = tmp_path / "measured.csv"
     columns = (*AXES, "time_ms")
-    rows = [f"PADDING,{','.join(columns)}"]
-    for line in zip(*(counted[name] for name in columns), strict=True):
-        rows.append(",".join(["0", *(f"{value:g}" for value in line)]))
-    path.write_text("\n".join(rows))
+    table = np.stack([np.zeros(len(counted["time_ms"])), *map(counted.get, columns)], axis=1)
+    np.savetxt(path, table, "%g", ",", header=",".join(("PADDING", *columns)), comments="")
     found = judged("convolution_ktt", "rtx_2080_ti", path)
     assert found["combined"]["spearman"] > 0.96  # 0.91 without the table of spilled registers
     assert found["combined"]["regret_1"] < 0.25

@@ -55,7 +55,7 @@ class Columns:
     Attributes
     ----------
     parameters : sequence of str
-        The tuning parameters; by default all columns before the time, except the device.
+        The tuning parameters; by default all columns before the time, except device and times.
     time : str
         The column of the time; by default ``time``, ``time_s``, ``time_ms``, ...
     unit : str
@@ -66,6 +66,8 @@ class Columns:
     time: str = ""
     unit: str = ""
 
+
+TIMES = ("time", *(f"time_{unit}" for unit in TIME_UNITS))  # a column of times is called so
 
 ClockTimes = dict[str, dict[Pair, float]]
 """For each kernel, the times at the measured pairs of clocks [s]."""
@@ -92,7 +94,7 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     time, scale = time_column(source, header, columns)
     device = next((name for name in header if name.lower() in DEVICES), "")
     before = header[: header.index(time)]
-    names = list(columns.parameters) or [name for name in before if name != device]
+    names = list(columns.parameters) or [n for n in before if n not in {device, *TIMES}]
     for name in names:
         check_column(source, header, name)
     if not names:
@@ -255,8 +257,7 @@ def time_column(source: Source, header: Sequence[str], columns: Columns) -> tupl
     TuningError
         There is no such column, or its unit is unknown.
     """
-    known = ["time", *(f"time_{unit}" for unit in TIME_UNITS)]
-    time = columns.time or next((name for name in header if name in known), "time_ms")
+    time = columns.time or next((name for name in header if name in TIMES), "time_ms")
     check_column(source, header, time, " of times")
     unit = columns.unit or next((u for u in TIME_UNITS if time.endswith(f"_{u}")), "")
     if unit not in TIME_UNITS:
