@@ -140,6 +140,7 @@ def build_launch(
         matrix={kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
         single_warp=number("matrix.single_warp", 0.0),
         asynchronous=number("matrix.asynchronous", 0.0),
+        specialized=number("launch.specialized", 0.0),
         stages=stages,
         outer_iterations=outer,
         inner_iterations=inner,

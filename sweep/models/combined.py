@@ -38,6 +38,8 @@ CB-8  DRAM is the whole chip's: after the first round of blocks SMs are out of s
 CB-9  Blocks start one after the other on the whole chip.
 CB-10 Blocks of an SM that copies feed begin in step: each waits for what those before it have
       begun, their first instructions or copies.
+CB-11 Of two activities of blocks that copies feed the shorter hides behind the longer, but not
+      wholly, unless warps of their own issue the copies (warp specialization).
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
@@ -45,8 +47,8 @@ No number is fitted to the time of a kernel; CB-5 was added with times of a conv
 2080 Ti in view. (How wide words pass the banks of shared memory and L1, which no manual states, was
 found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 (12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
-(10a), (10c), (14d), (14f) and turns without the first were written with times of products on an
-H200 in view.
+(10a), (10c), (14d), (14f), (14g) and turns without the first were written with times of products
+on an H200 or H100 in view.
 The time never falls with more of any demand, latency, block or warp of a block.
 Instruction caches and order, register banks and TLBs are not in the model.
 """
@@ -102,7 +104,7 @@ def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
     cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, matrix_time,
-    asynchronous, buffers, entries, begun, issue_cycles, fp32_cycles, integer_cycles,
+    asynchronous, specialized, buffers, entries, begun, issue_cycles, fp32_cycles, integer_cycles,
     special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles,
     l2_cycles, alu_latency, shared_latency, launch_cycles, block_start, kernel_launch, schedulers,
     parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
@@ -164,9 +166,9 @@ def body(
         if len(instructions) > 1 and (k == len(instructions) - 1 or barriers[k] > 0.0):
             p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
             T, T_f = round_of(active_blocks, 1.0, W, schedulers, own, one, turns, free,
-                              p, q, r, s, c, h, e)  # fmt: skip
+                              p, q, r, s, c, h, e, specialized)  # fmt: skip
             T_c, T_cf = round_of(least, fewer, W, schedulers, own, one, turns, free,
-                                 p, q, r, s, c, h, e)  # fmt: skip
+                                 p, q, r, s, c, h, e, specialized)  # fmt: skip
             serial, serial_tail = serial + T, serial_tail + T_c
             serial_free, serial_free_tail = serial_free + T_f, serial_free_tail + T_cf
             i = f = n = u = x = s = c = h = one = own = turns = free = e = 0.0
@@ -176,18 +178,22 @@ def body(
     if corrected:
         s, c, h, own, one, turns, free = all_s, all_c, all_h, all_own, all_one, all_turn, all_free
         T, T_f = round_of(active_blocks, 1.0, W, schedulers, own, one, turns, free,
-                          all_a, q, r, s, c, h, all_e)  # fmt: skip
+                          all_a, q, r, s, c, h, all_e, specialized)  # fmt: skip
         T_c, T_cf = round_of(least, fewer, W, schedulers, own, one, turns, free,
-                             all_a, q, r, s, c, h, all_e)  # fmt: skip
+                             all_a, q, r, s, c, h, all_e, specialized)  # fmt: skip
         if len(instructions) > 1:
             T, T_c = with_barriers(T, serial, active_blocks), with_barriers(T_c, serial_tail, least)
             T_f = with_barriers(T_f, serial_free, active_blocks)
             T_cf = with_barriers(T_cf, serial_free_tail, least)
-        T_later = after_first(T, T_f, N, memory(c, h))
+        T_later = after_first(T, T_f, N, memory(c, h), specialized)
         T_entry = T_entry if all_e > 0.0 else 0.0
         T = first_round(T, one, T_entry, blocks, active_blocks, n_sm, block_start)
         T_only = first_round(T_c, one, T_entry, blocks, active_blocks, n_sm, block_start)
-        T_c = after_first(T_c, T_cf, N_tail * fewer, memory(c, h)) if rounds > 0.0 else T_only
+        T_c = (
+            after_first(T_c, T_cf, N_tail * fewer, memory(c, h), specialized)
+            if rounds > 0.0
+            else T_only
+        )
         cycles = all_rounds(rounds, T, T_later, T_c if left > 0.0 else 0.0)
         cycles = exec_cycles(cycles, blocks, block_start, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, all_t, core_clock)
@@ -254,6 +260,7 @@ MODEL = Model(
         "CB-8": "SMs are out of step after the first round, and share all of DRAM",
         "CB-9": "blocks start one after the other",
         "CB-10": "blocks that copies feed begin in step",
+        "CB-11": "copies and work hide one another, but not wholly",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

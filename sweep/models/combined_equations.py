@@ -215,21 +215,30 @@ def turn(ahead_of_copies, load_wait, warps_per_block, memory, buffers):
     return (ahead_of_copies + load_wait + warps_per_block * memory) / buffers
 
 
+@_equation("14g", "T_both", "cycle", "time of two activities side by side")
+def side_by_side(single_time, other, specialized):
+    """The shorter hides behind the longer, but not wholly (CB-11); wholly if warps specialize."""
+    longer = max(single_time, other)
+    square = (min(single_time, other) / longer) ** 2 if longer > 0.0 else 0.0
+    return longer if specialized > 0.0 else longer * np.sqrt(np.sqrt(1.0 + square * square))
+
+
 @_equation("14", "T", "cycle", "time of a round beside copies")
-def beside_copies(round_cycles, copied, turn):
-    """Longest of work, of copies of all blocks, and of the turns of a block's buffers (CB-7)."""
-    return max(round_cycles, max(copied, turn))
+def beside_copies(round_cycles, copied, turn, specialized):
+    """Work beside the longer of copies of all blocks and the turns of a block's buffers (CB-7)."""
+    return side_by_side(round_cycles, max(copied, turn), specialized)
 
 
 @_equation("14d", "T_copies", "cycle", "time of a round's copies")
-def of_copies(blocks, buffers, copy, turn):
+def of_copies(blocks, buffers, copy, turn, specialized):
     """Buffers of all blocks are customers of L2 and DRAM, by the bound (8c).
 
     A copy is hundreds of requests, served in equal times: it waits half as long as (8c) has it
     for times at random (Pollaczek and Khinchine).
     """
     others = (blocks - 1.0 / buffers) * copy
-    return max(blocks * copy, bound(turn, others, 0.5 * others * copy / buffers))
+    waiting = bound(turn, others, 0.5 * others * copy / buffers)
+    return max(side_by_side(blocks * copy, turn, specialized), waiting)
 
 
 @_equation("14e", "T_free", "cycle", "time of a block whose copies meet nobody in DRAM")
@@ -240,23 +249,25 @@ def undisturbed(work_alone, turn, warps_per_block, memory, through_l2, buffers):
 
 def round_of(
     blocks, share, warps_per_block, schedulers, own, one, turn, free, first, second, third,
-    load_store, l2, dram, buffers,
+    load_store, l2, dram, buffers, specialized,
 ):  # fmt: skip
     """Return the time of a round of blocks: (8), or (14), and what it is where DRAM is free.
 
     Warps are customers of all stations. Blocks that copies feed are in step: they are customers of
-    one station, the busier of lanes and load-store pipeline, where (8) is its bound (8c).
+    one station, lanes and load-store pipeline side by side, where (8) is its bound (8c).
     """
     N, m, D_1, kept = warps(blocks, warps_per_block), schedulers, first, 1.0
     if buffers > 0.0:
-        N, m, D_1, kept = blocks, 1.0, warps_per_block * max(first, load_store), 0.0
+        D_1 = warps_per_block * side_by_side(first, load_store, specialized)
+        N, m, kept = blocks, 1.0, 0.0
     T = T_free = round_cycles(
         N, m, own, D_1, kept * second, kept * third, kept * load_store, kept * l2, kept * dram
     )
     if buffers > 0.0:
         copy = warps_per_block * share * memory(l2, dram)
-        T = beside_copies(T, of_copies(blocks, buffers, copy, turn), one)
-        T_free = beside_copies(T_free, blocks * warps_per_block * share * l2, free)
+        copied = of_copies(blocks, buffers, copy, turn, specialized)
+        T = beside_copies(T, copied, one, specialized)
+        T_free = beside_copies(T_free, blocks * warps_per_block * share * l2, free, specialized)
     return T, T_free
 
 
@@ -267,9 +278,9 @@ def with_barriers(overlapped, serial, active_blocks):
 
 
 @_equation("9a", "T_later", "cycle", "time of a round after the first")
-def after_first(round_cycles, soonest, warps, memory):
+def after_first(round_cycles, soonest, warps, memory, specialized):
     """SMs are out of step after the first round, and others take what one leaves of DRAM (CB-8)."""
-    return min(round_cycles, max(soonest, warps * memory))
+    return min(round_cycles, side_by_side(soonest, warps * memory, specialized))
 
 
 @_equation("10", "rounds", "1", "rounds that fill all SMs")

@@ -73,6 +73,7 @@ INPUTS = (
           "device", tuple(f"{kind}_full_clock_TFLOPps" for kind in matrix_units.MATRIX_RATES),
           sequence=True),
     provided("asynchronous", "async", "share of matrix instructions beside which warps wait"),
+    provided("specialized", "special", "1: warps of their own issue asynchronous copies"),
     counted("buffers", "n_buffers", "buffers that asynchronous copies fill", "kernel stages"),
     Input("entries", "n_entry", "1", "executions of the first stage", "kernel stages"),
     Input("begun", "n_begun", "1", "executions whose copies begin with the first", "kernel stages"),
@@ -111,6 +112,8 @@ INPUTS = (
 
 SYMBOLS = symbols_of(INPUTS) | {
     "copied": Symbol("T_copies", "cycle", "time of a round's copies"),
+    "single_time": Symbol("T_a", "cycle", "time of one of two activities alone"),
+    "other": Symbol("T_b", "cycle", "time of the other alone"),
     "copy": Symbol("W_b M", "cycle", "time of a block's copies in L2 and DRAM"),
     "turn": Symbol("T_turn", "cycle", "time of a block's buffers, filled and worked on in turn"),
     "W": Symbol("W_b", "1", "warps of a block"),

@@ -31,6 +31,7 @@ PROVIDED: Mapping[str, tuple[str, ...]] = {
     "inner_iterations": ("inner_iterations", "1", "kernel loops"),
     "l2_hit_rate": ("l2_hit_rate", "1", "kernel cache"),
     "asynchronous": ("asynchronous", "1", "kernel matrix instructions"),
+    "specialized": ("specialized", "1", "kernel launch"),
     "instruction_parallelism": ("instruction_parallelism", "1", "kernel parallelism"),
     "n_sm": ("n_sm", "1", "device", "chip.sm_count"),
     "warp_size": ("warp_size", "1", "device", "chip.warp_size"),

@@ -175,6 +175,8 @@ class Workload:
         Share of them that a single warp issues (``mma``), not several together (``wgmma``) [1].
     asynchronous : array
         Share of them that go on while their warps wait [1].
+    specialized : array
+        1 where warps of their own issue the asynchronous copies, 0 where all warps do [1].
     stages : tuple of Stage
         The kernel's code in order; one stage with all of it where the file has none.
     outer_iterations, inner_iterations : array
@@ -212,6 +214,7 @@ class Workload:
     matrix: Mapping[str, Array]
     single_warp: Array
     asynchronous: Array
+    specialized: Array
     stages: tuple[Stage, ...]
     outer_iterations: Array
     inner_iterations: Array

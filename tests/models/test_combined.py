@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 
 import sweep
 from sweep.evaluation.tables import tables_of
@@ -13,6 +17,8 @@ from sweep.fields import BOUND
 from sweep.models import combined_equations as equations
 from sweep.models.combined import MODEL
 from sweep.space import resolve
+
+DATA = Path(__file__).parents[1] / "data"
 
 # A warp of 100 multiply-adds on an SM like Turing's: 4 issue slots, 2 of them for each pipeline.
 SM = {
@@ -22,6 +28,7 @@ SM = {
     "shared_latency": 24.0, "launch_cycles": 0.0, "block_start": 0.0, "kernel_launch": 0.0,
     "schedulers": 4.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
     "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0,
+    "specialized": 1.0,
     "entries": 1.0, "begun": 1.0,
 }  # fmt: skip
 STAGE = {
@@ -127,6 +134,31 @@ def test_cb8__sms_out_of_step_share_all_of_dram():
     # Where work takes longer than DRAM, what is left of the copies is their time in L2.
     first, second = later(dram_bandwidth=6e12)
     assert second == pytest.approx(8 * 60 + work, rel=1e-3) == first
+
+
+def test_cb11__the_shorter_does_not_hide_wholly():
+    """DRAM's rate over the warps that read, by one micro-benchmark each on two GPUs."""
+    assert equations.side_by_side(3.0, 1.0, 1.0) == 3.0 == equations.side_by_side(0.0, 3.0, 0.0)
+    both = equations.side_by_side(3.0, 4.0, 0.0)
+    assert both == pytest.approx((3**4 + 4**4) ** 0.25) == equations.side_by_side(4.0, 3.0, 0.0)
+    for device, soft, hard in (("h100", 0.012, 0.025), ("h200", 0.011, 0.051)):
+        path = DATA / "calibration" / f"{device}.samples.json.gz"
+        samples = json.loads(gzip.decompress(path.read_bytes()))["samples"]
+        read = [s for s in samples if s["name"].startswith("dram read")]
+        warps, times = np.array([(s["counts"]["warps"], np.median(s["ms"])) for s in read]).T
+        found = [worst_of_fit(warps / warps[0], times, specialized) for specialized in (0.0, 1.0)]
+        assert found == pytest.approx([soft, hard], abs=0.002), device
+
+
+def worst_of_fit(warps: np.ndarray, times: np.ndarray, specialized: float) -> float:
+    """Return the largest error of latency over warps beside a rate, both fitted."""
+
+    def off(given):
+        pairs = [(given[0] / n, given[1], specialized) for n in warps]
+        return [equations.side_by_side(*pair) for pair in pairs] / times - 1.0
+
+    fits = [least_squares(off, (s * times[0], times[-1])) for s in (0.7, 0.85, 1.0)]
+    return float(np.abs(min(fits, key=lambda fit: fit.cost).fun).max())
 
 
 def test_cb9__blocks_start_one_after_the_other():

@@ -112,7 +112,7 @@ def test_by_length__classes_on_lanes_of_their_own_queue_apart():
 
 # --- Every input of the model ---------------------------------------------------------------------
 
-FASTER = ("parallelism", "dram_bandwidth", "buffers", "entries", "asynchronous")
+FASTER = ("parallelism", "dram_bandwidth", "buffers", "entries", "asynchronous", "specialized")
 NEITHER = {
     "active_blocks": "other whole rounds",
     "active_sm": "follows from blocks and SMs",

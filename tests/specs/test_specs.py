@@ -93,7 +93,7 @@ def test_kernel__expressions_and_defaults(kernel):
         **{"derived.tiles": "ceil(n / tile)", "derived.cost": "tiles * (2 if unroll else 3)"},
         **{"constraints[0]": "tile * tile <= 512", "launch.threads_per_block": "tile * tile"},
         **{"launch.blocks": "tiles ** 2", "launch.block_x": "tile * tile", "launch.block_y": "1"},
-        **{"launch.launches": "1"},
+        **{"launch.launches": "1", "launch.specialized": "0"},
         **{f"matrix.{key}": "0" for key in (*specs.MATRIX_TYPES, "single_warp", "asynchronous")},
         **{f"tile_order.{key}": "1" for key in ("rows", "columns", "group", "row_share")},
         **{f"tile_order.{key}": "0" for key in ("row_bytes", "column_bytes", "shared")},
