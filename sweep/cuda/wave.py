@@ -296,8 +296,7 @@ class Wave:
             pair = [signed_scalar(v, size) if kind[2] == "i" else v for v in given]
             self.scalars["scc"] = int(COMPARISONS[kind[1]](*pair))
             return
-        operation_ = SCALAR.get(name) or SCALAR[stem]
-        result = operation_(*given)
+        result = (SCALAR.get(name) or SCALAR[stem])(*given)
         self.set_scalar(operands[0], result & (2**size - 1))
         if "scc" in one.writes:
             signed_sum = name in ("s_add_i32", "s_sub_i32")

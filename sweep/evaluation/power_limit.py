@@ -190,8 +190,7 @@ def _ladder(
     clock = rungs(one, core.values[asked], core.name)
     first = (launch[0], *(d.taken(range(1)) for d in launch[1:]))
     grid = Grid((*first, Dimension("core_clock", clock, "core"), memory))
-    small = replace(one, grid=grid)
-    inputs = Tables(small, grid.whole).inputs(plan, model)
+    inputs = Tables(replace(one, grid=grid), grid.whole).inputs(plan, model)
     return {name: inputs[name].reshape(-1, len(clock), len(memory)) for name in names}
 
 

@@ -108,7 +108,6 @@ def _meeting(ratios: Array, times: Array, at: int) -> float:
     if not len(crossed):
         return float(ratios[np.nanargmin(np.abs(excess))])
     first = crossed[np.argmin(np.abs(crossed + 0.5 - at))]
-    ends = slice(first, first + 2)
-    low, high = excess[ends]
+    low, high = excess[first : first + 2]
     share = low / (low - high) if low != high else 0.0
     return float(ratios[first] * (ratios[first + 1] / ratios[first]) ** share)

@@ -151,8 +151,7 @@ class ExtensionJob(Job):
         part, of_kernel = space[kernel], self.indices.get(kernel)
         if of_kernel is None:
             return super().__call__(unit)
-        box = part.grid.box(chunk)
-        cut = zip(part.grid.names, box.slices, strict=True)
+        cut = zip(part.grid.names, part.grid.box(chunk).slices, strict=True)
         old = {name: of_kernel[name][inside] for name, inside in cut}
         old["model"] = of_kernel["model"]
         known = {name: np.flatnonzero(at >= 0) for name, at in old.items()}

@@ -163,8 +163,7 @@ def save_rates(rates: Rates) -> Path:
 
     def identity(sample: Sample) -> tuple[Any, ...]:
         """Return the values that a newer sample shares with the one that it replaces."""
-        models = {*sample.models}
-        own = sample.kind, sample.kernel, models, sample.settings, sample.clocks
+        own = sample.kind, sample.kernel, {*sample.models}, sample.settings, sample.clocks
         return *own, sample.is_compiled
 
     with suppress(PlanError):  # no rates, or those of another machine

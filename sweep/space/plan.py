@@ -296,6 +296,5 @@ def _plain(value: Any) -> Any:
 
 def list_plans() -> tuple[str, ...]:
     """Return the names of the shipped plans."""
-    folder = files("sweep") / "plans"
-    names = (entry.name for entry in folder.iterdir())
+    names = (entry.name for entry in (files("sweep") / "plans").iterdir())
     return tuple(sorted(n.removesuffix(".toml") for n in names if n.endswith(".toml")))

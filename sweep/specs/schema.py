@@ -218,8 +218,7 @@ def _value(key: Key) -> Schema:
     default = f"; default {key.default}" if key.default else ""
     described: Schema = {"description": f"{key.meaning}{unit}{default}"}
     if key.type in ("number", "integer", "expression"):
-        kind = "integer" if key.type == "integer" else "number"
-        number = _bounds(key, {"type": kind})
+        number = _bounds(key, {"type": "integer" if key.type == "integer" else "number"})
         other = {"const": 0} if key.zero else _WORD if key.type == "expression" else None
         return described | (number if other is None else {"anyOf": [number, other]})
     if key.type == "choice":

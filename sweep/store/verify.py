@@ -250,8 +250,7 @@ def _own_documents(files: Files) -> Iterator[tuple[str, Document]]:
     """Yield the document of each group and array, as the root repeats it."""
     for key in files.keys():
         name, _, last = key.rpartition("/")
-        is_member = last == ROOT_DOCUMENT and name
-        if is_member and (found := parsed(files.get(key))) is not None:
+        if last == ROOT_DOCUMENT and name and (found := parsed(files.get(key))) is not None:
             is_group = found.get("node_type") == "group"
             yield name, group_document(found["attributes"], {}) if is_group else found
 

@@ -130,8 +130,7 @@ def _shown(answer: Answer, groups: Sequence[str], hint: str) -> Answer:
 def _of_group(sampled: Sampled, samples: int, seed: int) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of a group's numbers, the one of most effect first, and a note."""
     acting, low, high, nominal = _acting(sampled, seed)
-    own = sampled.only(acting)
-    results = _best(own.times(design(samples, len(acting), seed)))
+    results = _best(sampled.only(acting).times(design(samples, len(acting), seed)))
     found = indices(results, len(acting), seed)
     kept = np.isfinite(results.reshape(len(acting) + 2, -1)).all(axis=0)
     first = sampled.rows[0]

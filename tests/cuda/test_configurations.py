@@ -220,8 +220,7 @@ def test_different_loops__are_refused_with_what_to_do(folder, capsys):
     assert f"has 1 loops with memory accesses or of unknown length, {LAST} has 2" in message
     assert "--stages none counts the totals" in message
     written(capsys, "--stages", "none")
-    counted = {status for status, _ in evaluated().values()}
-    assert counted == {STATUS["valid"]}
+    assert {status for status, _ in evaluated().values()} == {STATUS["valid"]}
 
 
 def test_index__mistakes_are_one_line(folder, capsys):

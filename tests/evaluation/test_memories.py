@@ -206,8 +206,7 @@ def test_constant__is_never_faster_with_more_different_words():
         lines = 'memory = "constant"', 'pattern = "affine"', "x = 1", "y = 0"
         return access(*lines, table="shared", x=x).wavefronts.item()
 
-    found = [passes(x) for x in (1, 2, 8, 16, 32, 64)]
-    assert found == [1, 2, 8, 16, 32, 32]
+    assert [passes(x) for x in (1, 2, 8, 16, 32, 64)] == [1, 2, 8, 16, 32, 32]
 
 
 # --- What is refused, and what is explained -------------------------------------------------------

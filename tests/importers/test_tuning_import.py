@@ -230,8 +230,7 @@ def test_counters_and_odd_columns_become_arrays_of_the_store(folder):
 
 def test_a_cache_alone_gives_kernel_file_plan_and_store(folder, capsys):
     assert main(["import", str(CACHE)]) == 0
-    said = capsys.readouterr().out
-    assert "device: 'NVIDIA RTX A4000' is rtx_a4000" in said
+    assert "device: 'NVIDIA RTX A4000' is rtx_a4000" in capsys.readouterr().out
     kernel = load_kernel("convolution_kernel.toml")
     declared = json.loads(unpacked(CACHE))["tune_params"]
     assert {name: list(values) for name, values in kernel.parameters.items()} == declared

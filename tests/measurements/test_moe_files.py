@@ -46,8 +46,7 @@ def plan(**axes: tuple[float, ...]) -> Plan:
 def test_command__writes_a_file_for_each_layer_and_device_once(capsys):
     Path("plan.toml").write_text(TEXT, "utf-8")
     assert main(list(WORDS)) == 0
-    said = capsys.readouterr().out
-    assert "taken to call rtx_3090 NVIDIA_GeForce_RTX_3090" in said
+    assert "taken to call rtx_3090 NVIDIA_GeForce_RTX_3090" in capsys.readouterr().out
     assert sorted(path.name for path in Path("files").iterdir()) == sorted(NAMES)
     for name in NAMES:
         found = json.loads((Path("files") / name).read_text("utf-8"))

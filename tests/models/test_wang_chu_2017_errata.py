@@ -91,8 +91,7 @@ def test_wc6__every_sector_is_served(case):
 
 def test_wc6__equation_7a_divides_by_the_transactions_of_one_iteration():
     # 120 instructions of a warp in 6 iterations of 2 sectors: 60 a period as printed, else 10.
-    case = ROUND | {"gld_trans": 2, "comp_inst": 120}
-    printed, corrected = both(case)
+    printed, corrected = both(ROUND | {"gld_trans": 2, "comp_inst": 120})
     assert wc.avr_inst(120.0, 2.0) == 60
     assert (printed["computation_period"], corrected["computation_period"]) == (60, 10)
     # Printed: a period of each of 64 warps in each of 6 iterations. Corrected: 12 periods of 10
@@ -115,8 +114,7 @@ def test_wc6__one_sector_a_request_is_as_printed_and_shared_memory_counts_all_it
 
 
 def test_wc7__no_global_accesses():
-    case = GOLDEN["no_memory"]
-    printed, corrected = both(case)
+    printed, corrected = both(GOLDEN["no_memory"])
     assert np.isnan(printed["execution_cycles"])
     assert corrected["regime"] == "no_memory"
     assert corrected["execution_cycles"] == 0.25 * 1000 * 32

@@ -116,8 +116,7 @@ def test_slurm_script(commands, local):
     assert digest(commands.parent / "small.zarr") == local
     assert len(journal(commands.parent / "small.zarr")) == CHUNKS
     assert not list(commands.parent.glob("*.json"))
-    again = shell(script, commands, SLURM_JOB_ID="18")
-    assert "finished before" in again.stdout
+    assert "finished before" in shell(script, commands, SLURM_JOB_ID="18").stdout
 
 
 @pytest.mark.slow

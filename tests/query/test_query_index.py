@@ -223,8 +223,7 @@ def test_fronts_of_chunks__whatever_is_smallest_where():
         ends = int(np.nanargmin(x)), int(np.nanargmin(y))
         assert np.isnan(y[ends[0]])
         for points in (ends, ends[:1], ends[1:]):
-            found = summaries._front(x, y, points)
-            assert found.tolist() == front([x, y]).tolist()
+            assert summaries._front(x, y, points).tolist() == front([x, y]).tolist()
         curve = rng.random(n)  # all are on the front
         ends = int(np.argmin(curve)), int(np.argmax(curve))
         assert summaries._front(curve, 1 - curve, ends).size == n

@@ -210,8 +210,7 @@ def test_a_real_space_agrees_with_its_own_definition(capsys):
 
 
 def test_table_figure_and_misses_on_the_command_line(capsys):
-    path = write_plan()
-    assert main(["validate", path, str(CACHE), "--misses", "3"]) == 0
+    assert main(["validate", write_plan(), str(CACHE), "--misses", "3"]) == 0
     said = capsys.readouterr().out
     assert "the 3 furthest off, after scaling" in said
     assert "4,201 configurations with a measured time" in said
