@@ -25,6 +25,7 @@ from sweep.evaluation.tables import (
     restricted,
     sequence_length,
     tables_of,
+    with_long_rows,
 )
 from sweep.evaluation.variables import Variable, variables
 from sweep.fields import STATUS
@@ -99,6 +100,8 @@ def evaluate_box(
         views[v.name] = result[v.name].reshape(shape)
     parts = [whole]
     if not is_small(space) and form_of(whole.shape) == "rows":
+        space, whole, axis = with_long_rows(space, whole)
+        views = {name: np.moveaxis(view, axis, -3) for name, view in views.items()}
         parts = list(cut_box(whole, limits.LAUNCHES))
     is_compiled = space.n_points > limits.UNCOMPILED
     for part in parts:
@@ -202,9 +205,12 @@ def _fill_compiled(
     """Fill a model's results over a block with its compiled pass."""
     packed = pack(model, inputs, covered, block, rows=rows)
     fill = get_pass(packed.read_by(model.name, variant, tuple(results)))
-    views = [array.reshape(packed.n_rows, packed.n_inner) for array in results.values()]
+    # A view that reshapes without a copy, or memory of its own in the pass's order.
+    found = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in results.values()]
     with np.errstate(all="ignore"):
-        fill(*packed.arguments, *views)
+        fill(*packed.arguments, *(a.reshape(packed.n_rows, packed.n_inner) for a in found))
+    for array, values in zip(results.values(), found, strict=True):
+        array[...] = values  # no time if they are the same
 
 
 def _fill_by_numpy(

@@ -43,7 +43,9 @@ PIECE = 1 << 24
 
 SIZES = 64
 """Values of an axis that decides only the number of blocks, for it to be the inner loop."""
-# Over 13,000 sizes that loop takes 0.6 of the time of rows.
+# Over 13,000 sizes that loop takes 0.6 of the time of rows. Any axis as long comes behind one that
+# is shorter than SHORT_ROW: with 64 values last in place of 2, NumPy's operations on tables of
+# fewer axes take a fifth to a third of the time.
 
 FEW = 1 << 14
 """Configurations of a group below which results are evaluated and sorted, not reduced."""

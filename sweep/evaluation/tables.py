@@ -82,6 +82,21 @@ def is_small(space: KernelSpace) -> bool:
     return max(launches, pairs) <= limits.WHOLE_TABLES
 
 
+def with_long_rows(space: KernelSpace, box: Box) -> tuple[KernelSpace, Box, int]:
+    """Return a space and a box of it in an order of axes that NumPy's inner loops like.
+
+    Where the last launch axis is short the longest one comes behind it. The third value is the
+    place of what is now the axis before the clocks, counted from the end.
+    """
+    launch = box.shape[1:-2]
+    longest = max(launch, default=1)
+    if longest < limits.SIZES or next(n for n in launch[::-1] if n > 1) >= limits.SHORT_ROW:
+        return space, box, -3
+    axis = 1 + launch.index(longest)
+    ends = ((*e[:axis], *e[axis + 1 : -2], e[axis], *e[-2:]) for e in (box.start, box.stop))
+    return space.with_last(space.clocked.names[axis]), Box(*ends), axis - len(box.shape)
+
+
 def restricted(table: Array, index: Index) -> Array:
     """Return the part of a table, which has length 1 along what it does not depend on."""
     return table[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -130,6 +130,7 @@ class KernelSpace:
         stacked = Dimension(STACKED, numbers, STACKED, Configurations(axes, indices))
         return replace(self, grid=replace(self.grid, dimensions=(device, stacked, core, memory)))
 
+    @lru_cache(maxsize=4)  # noqa: B019 - one space for all boxes, so that they can share steps
     def with_last(self, name: str) -> KernelSpace:
         """Return the same kernel with a dimension moved behind all others but the clocks."""
         dimensions = sorted(self.grid.dimensions, key=lambda d: (d.is_clock, d.name == name))

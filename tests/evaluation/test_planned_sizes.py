@@ -86,6 +86,14 @@ def test_grids_without_blocks_and_constraints(forms):
     assert "sizes" in forms
 
 
+def test_order_of_axes_does_not_matter(forms, monkeypatch):
+    """Where the last axis is short the longest one comes behind it, and back in the results."""
+    space = laid_out()
+    found = evaluate(space).compute()
+    monkeypatch.setattr(limits, "SHORT_ROW", 0)
+    assert found.identical(evaluate(space).compute())
+
+
 def test_grid_axes():
     assert grid_axes(laid_out().kernels[0]) == ("n",)
     assert grid_axes(laid_out(constraints=["n % block_size == 0"]).kernels[0]) == ()
