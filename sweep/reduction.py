@@ -165,6 +165,10 @@ class Reducible(Protocol):
     def results(self) -> Any:
         """The same results as a DataTree."""
 
+    @property
+    def threads(self) -> int | None:
+        """How many threads work, or None for as many as there are cores."""
+
     def reduce(self, reduction: Reduction) -> Iterable[Kept] | None:
         """Return parts that contain everything to keep, or None where results have to be read."""
 
@@ -318,6 +322,5 @@ def _smallest_of_row(values: Array, n: int, bound: float) -> Array:
         kept = values[found]
         threshold = np.partition(kept, n - 1)[n - 1]
         below = found[kept < threshold]
-        equal = found[kept == threshold][: n - below.size]
-        found = np.concatenate([below, equal])
+        found = np.concatenate([below, found[kept == threshold][: n - below.size]])
     return found

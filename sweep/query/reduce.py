@@ -106,7 +106,8 @@ def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected
             found, blocks = Chunks(part, index).reduced(keep, present, so_far)
         else:
             found, blocks = [], iter(blocks_of(part, present))
-        read = each(partial(_of_block, keep, present, so_far), blocks)
+        threads = None if planned is None else planned.threads
+        read = each(partial(_of_block, keep, present, so_far), blocks, threads)
         known = chain(found, filter(None, read))
     for kept in known:
         if len(present) < len(names):  # a line for each name
@@ -178,14 +179,14 @@ def _fronts(block: Block, tables: Sequence[Array], so_far: Collected) -> tuple[A
     return np.concatenate(rows), np.concatenate(chosen)
 
 
-def each(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield ``function(item)`` in the order of the items, with a few items in work at a time.
+def each(function: Callable[[T], R], items: Iterable[T], n: int | None = None) -> Iterator[R]:
+    """Yield ``function(item)`` in the order of the items, ``n`` of them in work at a time.
 
     Memory stays bounded: a new item begins only when a result has been taken and used. Which items
     are left may therefore depend on the results.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = max(2, min(available or 1, 8))
+    workers = min(n or max(2, available or 1), 8)
     pending: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="sweep-query") as pool:
         for item in items:
