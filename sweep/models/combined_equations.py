@@ -218,9 +218,8 @@ def turn(ahead_of_copies, load_wait, warps_per_block, memory, buffers):
 @_equation("14g", "T_both", "cycle", "time of two activities side by side")
 def side_by_side(single_time, other, specialized):
     """The shorter hides behind the longer, but not wholly (CB-11); wholly if warps specialize."""
-    longer = max(single_time, other)
-    square = (min(single_time, other) / longer) ** 2 if longer > 0.0 else 0.0
-    return longer if specialized > 0.0 else longer * np.sqrt(np.sqrt(1.0 + square * square))
+    both = np.sqrt(np.sqrt((single_time**2) ** 2 + (other**2) ** 2))
+    return max(single_time, max(other, both if specialized == 0.0 else 0.0))
 
 
 @_equation("14", "T", "cycle", "time of a round beside copies")
