@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.launches import launched as launched_on
 
 import sweep
 from sweep.evaluation.launch import build_launch
@@ -217,3 +218,15 @@ def test_reduction__writes_and_reads_all_parts():
 def test_orders_that_do_not_go_together(axes):
     launch, time = launched(m=512, n=512, k=512, **axes)
     assert np.isnan(time) and (launch.status == STATUS["constraint"]).all()
+
+
+def test_products_that_wait_for_each_other():
+    """By machine code of Triton 3.6 for sm_90, of fp8 and of fp16 with B column by column."""
+    for tile, warps, given, waiting in (
+        ((128, 256), 8, {"bits": 8}, True), ((64, 256), 8, {"b_by_column": 1}, True),
+        ((64, 256), 4, {"bits": 8}, False), ((256, 128), 8, {"bits": 8}, False),
+        ((128, 256), 8, {"b_by_column": 0}, False),
+    ):  # fmt: skip
+        blocks = dict(zip(("BLOCK_M", "BLOCK_N"), tile, strict=True))
+        launch = launched_on("triton_matmul", "h100_sxm", **blocks, num_warps=warps, **given)
+        assert np.all((launch.workload.asynchronous == 0.0) == waiting), (tile, given)
