@@ -84,11 +84,11 @@ def compiler() -> str | None:
     return shutil.which("g++") or shutil.which("clang++")
 
 
-def translated(name: str, form: str, length: int, variant: str = "corrected") -> str:
-    """Return the C++ of the loop that finds a model's smallest execution time."""
-    which = Pass(name, variant, form, ("execution_time",), length)
-    constant = which.inputs()
+def translated(which: Pass) -> str:
+    """Return the C++ of a pass's loop, which finds the smallest execution time."""
+    constant, sequences = which.inputs(), which.sequences()
     inputs = {key: (f"in_{key}" + ("" if one else "[j]"), not one) for key, one in constant.items()}
+    inputs |= {part: ("0.0", False) for zero in which.zeros for part in sequences[zero]}
     found = Point(which, inputs, written)
     loads = [
         f"const double in_{key} = tables[{i}][at[{i}]];"
@@ -106,7 +106,7 @@ def translated(name: str, form: str, length: int, variant: str = "corrected") ->
         point="\n        ".join(lines[True]),
         status=found.results["status"],
         time=found.results["execution_time"],
-        skip="in_launch_status == 0.0" if form == "clocks" else "true",
+        skip="in_launch_status == 0.0" if which.form == "clocks" else "true",
         tile=TILE,
         n_inputs=len(constant),
     )
@@ -157,7 +157,7 @@ extern "C" void smallest(const double** tables, const int64_t* stride, const int
 """
 
 
-def compiled_loop(name: str, form: str, length: int, directory: Path) -> Callable[[Any], Any]:
+def compiled_loop(which: Pass, directory: Path) -> Callable[[Any], Any]:
     """Return ``smallest(packed)``: the smallest execution time of a box, and its position.
 
     Raises
@@ -167,8 +167,9 @@ def compiled_loop(name: str, form: str, length: int, directory: Path) -> Callabl
     """
     if (command := compiler()) is None:
         raise RuntimeError("no C++ compiler on this machine")
-    source, library = directory / f"{name}_{form}.cpp", directory / f"{name}_{form}.so"
-    source.write_text(translated(name, form, length))
+    name = f"{which.model}_{which.form}"
+    source, library = directory / f"{name}.cpp", directory / f"{name}.so"
+    source.write_text(translated(which))
     done = subprocess.run(
         [command, *FLAGS, str(source), "-o", str(library)], capture_output=True, text=True
     )

@@ -83,7 +83,7 @@ def limit_row(kind: str, model: str, points: int, rounds: int, place: Path) -> t
     kernel = few.kernels[0]
     parts = list(packed_parts(kernel, few.plan, model))
     repeats = max(1, round(whole.n_points / few.n_points))
-    loop = compiled_loop(model, parts[0].form, parts[0].length, place)
+    loop = compiled_loop(parts[0].read_by(model, "corrected", ("execution_time",)), place)
     if ours(few) != theirs(loop, parts, 1):
         raise AssertionError(f"{model}: C++ gives another number")
     times = np.empty((rounds, 2, 2))  # by round; ours, theirs; as it passed, of the CPU

@@ -107,7 +107,8 @@ class _Writing:
         inside += self._for_later(number)
         rest = [c for c in loop.carried if not c.varies]
         ends = [f"{', '.join(c.name for c in rest)}, = {', '.join(c.after for c in rest)},"]
-        each = [*(self.loads[name] for name in loop.read), *before, *_over_points(inside)]
+        loads = [self.loads[name] for name in loop.read if name in self.loads]
+        each = [*loads, *before, *_over_points(inside)]
         stages = f"np.uint64({loop.first}), np.uint64({loop.first + loop.rounds})"
         body = [*each, *(ends if rest else [])]
         return [f"for stage in range({stages}):", *(f"    {text}" for text in body)]

@@ -153,8 +153,11 @@ def _row(which: Pass, target: str) -> tuple[list[str], ...]:
         if parts in sequences:
             names[sequences[parts]] = f"np.uint64({number}) + stage"
         number += len(parts)
+        is_zero = sequences.get(parts, parts[0]) in which.zeros
         for name, place in names.items():
-            if constant[parts[0]]:
+            if is_zero:
+                inputs[name] = "0.0", False
+            elif constant[parts[0]]:
                 inputs[name] = f"in_{name}", False
                 loads[name] = f"in_{name} = table_{table}[at[{place}]]"
             else:
@@ -167,7 +170,7 @@ def _row(which: Pass, target: str) -> tuple[list[str], ...]:
         text = f"{target.format(name)} = {'np.uint8(np.int32({}))' if is_code else '{}'}"
         stored.append(text.format(value))
         invalid.append(text.format(STATUSES.get(name, absent)))
-    first = [loads[name] for name in inputs if name in point.read | {"launch_status"}]
+    first = [loads[name] for name in loads if name in point.read | {"launch_status"}]
     every = "for j in range(count):"
     body = looped(point.lines, [*conditions, *stored], loads)
     return first, body, [every, *_deeper(invalid)]

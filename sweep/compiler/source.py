@@ -49,6 +49,8 @@ class Pass(NamedTuple):
         :mod:`sweep.compiler.reductions`. Empty for a pass that stores results.
     varying : tuple of str
         The inputs of the form ``sizes`` that are not constant along the inner loop.
+    zeros : tuple of str
+        The switches (:class:`sweep.models.base.Input`) that are 0 at all points.
     """
 
     model: str
@@ -58,6 +60,7 @@ class Pass(NamedTuple):
     length: int = 0
     keeps: str = ""
     varying: tuple[str, ...] = ()
+    zeros: tuple[str, ...] = ()
 
     def inputs(self) -> dict[str, bool]:
         """Return the inputs in order, and whether each is constant along the inner loop."""

@@ -225,7 +225,8 @@ def _spread(table: Array, out: Array) -> None:
 class Packed:
     """A pass's inputs: tables as contiguous rows, where in them each input begins, and its strides.
 
-    ``varying`` are the inputs of the form ``sizes`` that are read along the inner loop.
+    ``varying`` are the inputs of the form ``sizes`` that are read along the inner loop, ``zeros``
+    the model's switches that are 0 everywhere.
     """
 
     form: str
@@ -237,6 +238,7 @@ class Packed:
     n_inner: int
     n_rows: int
     varying: tuple[str, ...]
+    zeros: tuple[str, ...]
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -246,7 +248,9 @@ class Packed:
 
     def read_by(self, model: str, variant: str, outputs: tuple[str, ...], keeps: str = "") -> Pass:
         """Return the pass that reads them, for :func:`sweep.compiler.passes.get_pass`."""
-        return Pass(model, variant, self.form, outputs, self.length, keeps, self.varying)
+        return Pass(
+            model, variant, self.form, outputs, self.length, keeps, self.varying, self.zeros
+        )
 
 
 def pack(
@@ -293,7 +297,10 @@ def pack(
         for n, here, begin in zip(extents, shape, box.start, strict=True)
     ))  # fmt: skip
     found = {name: restricted(inputs[name], index) for name in launch_names + clock_names}
-    together = {p: parts for parts in sequences_of(model, length).values() for p in parts}
+    sequences = sequences_of(model, length)
+    together = {p: parts for parts in sequences.values() for p in parts}
+    switches = {i.symbol: sequences.get(i.symbol, (i.symbol,)) for i in model.inputs if i.is_switch}
+    zeros = tuple(s for s, parts in switches.items() if not any(inputs[p].any() for p in parts))
     tables, begins, strides, varying = [], [], [], list[str]()
     for parts in dict.fromkeys(together.get(name, (name,)) for name in found):
         is_spread = form == "rows" or parts[0] in clock_names
@@ -320,6 +327,7 @@ def pack(
         n_inner=math.prod(inner),
         n_rows=math.prod(shape[:n_outer]),
         varying=tuple(varying) if form == "sizes" else (),
+        zeros=zeros,
     )
 
 

@@ -161,6 +161,9 @@ class Input:
     value : str
         The workload's value that it is, as a dotted path (``occupancy.active_sm``,
         ``parameters.issue_cycles``); empty where ``prepare`` computes it.
+    is_switch : bool
+        Whether much of a body is idle where it is 0. A pass over such points alone is compiled
+        without it: branches on numbers become selections, which cost both sides.
     """
 
     symbol: str
@@ -173,6 +176,7 @@ class Input:
     sequence: bool = False
     factor: str = ""
     value: str = ""
+    is_switch: bool = False
 
 
 def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import subprocess
@@ -14,6 +15,7 @@ from support.standard import assembled, same_bits
 from sweep.compiler.reductions import TILE
 from sweep.evaluation import limits
 from sweep.evaluation.chunk import Buffers, evaluate_box
+from sweep.evaluation.tables import Packed
 from sweep.evaluation.variables import variables
 from sweep.fields import POWER_STATUS, STATUS
 from sweep.hardware.clocks import finish
@@ -70,6 +72,21 @@ def test_boxes_are_parts_of_the_whole__buffers_used_again(monkeypatch, memory, m
     same_bits(evaluate_box(space, plan, space.grid.whole), found)
     largest = max(box.n_points for box in boxes) * len(plan.models)
     assert buffers["execution_time"].size == largest
+
+
+def test_switch_that_is_0__a_pass_without_it_gives_the_same_bits(monkeypatch):
+    plan = Plan(kernels=["convolution"], devices=["rtx_a4000"], models=["combined"],
+                axes={"block_size_x": [16, 32, 64], "tile_size_x": [1, 2, 4]})  # fmt: skip
+    space, seen, read_by = resolve(plan).kernels[0], [], Packed.read_by
+    without = evaluate_box(space, plan, space.grid.whole)
+
+    def with_all(packed: Packed, *args):
+        seen.append(packed.zeros)
+        return read_by(dataclasses.replace(packed, zeros=()), *args)
+
+    monkeypatch.setattr(Packed, "read_by", with_all)
+    same_bits(evaluate_box(space, plan, space.grid.whole), without)
+    assert set(seen) == {("buffers",)}
 
 
 @pytest.mark.parametrize(("cycles", "status"), [(3.4e38, "valid"), (3.5e38, "model_domain")])
