@@ -1,7 +1,7 @@
-"""Triton's products and attention beside what Triton 3.9 made of them for AMD's and Blackwell.
+"""Products, experts and attention beside what Triton 3.9 made of them for AMD's and Blackwell.
 
-`tests/data/triton/*_targets.csv` have 90 and 70 configurations for each of five targets, drawn at
-random, and 441 products with AMD's options: resources, and a warp's instructions in a step.
+`tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
+at random, and 441 products with AMD's options: resources, and a warp's instructions in a step.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ DEVICE = {"gfx90a": "mi210", "gfx942": "mi300x", "gfx1100": "radeon_pro_w7800",
           "sm_100": "b200", "sm_120": "rtx_5090"}  # fmt: skip
 AMD = pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100"])
 ALL = pytest.mark.parametrize("target", list(DEVICE))
-KERNELS = pytest.mark.parametrize("kernel", ["matmul", "flash_attention"])
+PRODUCTS = pytest.mark.parametrize("kernel", ["matmul", "moe"])
+KERNELS = pytest.mark.parametrize("kernel", ["matmul", "moe", "flash_attention"])
 SHARED = ("bits", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages")
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
 AXES = {"matmul": (*SHARED, *OPTIONS, "is_integer", "a_by_column", "b_by_column", "BLOCK_K"),
+        "moe": ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
         "flash_attention": (*SHARED, "head", "causal")}  # fmt: skip
 
 
@@ -41,6 +43,7 @@ def compiled(kernel, target):
         own = row.pop("target")
         row = {"bits": bits, "is_integer": is_integer} | {k: float(v) for k, v in row.items()}
         row |= {f"{f}_by_column": row.pop(f"{f}_column", f == "b") for f in "ab"}
+        row |= {f"BLOCK_SIZE_{side}": row.get(f"BLOCK_{side}", 0.0) for side in "MNK"}
         # Attention in 8 bits is counted for tcgen05 alone.
         fits = row["bits"] > 8 or (row["a_by_column"], row["b_by_column"]) == (0, 1)
         few = "head" in row and row["bits"] == 8 and (row["BLOCK_M"] < 64 or row["num_warps"] < 4)
@@ -90,16 +93,18 @@ def error(predicted, counted):
 
 
 @ALL
-def test_instructions__matrix_units_and_copies_are_all_as_said(target):
-    rows, found = table(target)
+@PRODUCTS
+def test_instructions__matrix_units_and_copies_are_all_as_said(kernel, target):
+    rows, found = table(target, kernel)
     assert (found["products"] == rows["matrix"]).all()
     share = np.mean(found["copies"] == rows["copies"])
     assert share == 1 if target.startswith("gfx") else share > 0.97
 
 
 @ALL
-def test_instructions__of_a_step(target):
-    rows, found = table(target)
+@PRODUCTS
+def test_instructions__of_a_step(kernel, target):
+    rows, found = table(target, kernel)
     few = (rows["stack_bytes"] < 100) & (rows["num_stages"] > 1)  # copies, and no spills
     names = ("products", "copies", "writes", "beside", "conversions")
     total = sum(found[name] for name in names)
@@ -108,8 +113,9 @@ def test_instructions__of_a_step(target):
 
 
 @AMD
-def test_instructions__of_shared_memory(target):
-    rows, found = table(target)
+@PRODUCTS
+def test_instructions__of_shared_memory(kernel, target):
+    rows, found = table(target, kernel)
     has = (rows["shared_loads"] > 0) & (rows["shared_stores"] > 0) & (rows["bits"] < 32)
     loads = error((found["loads_a"] + found["loads_b"])[has], rows["shared_loads"][has])
     assert np.mean(loads < 0.01) > 0.93
@@ -163,7 +169,7 @@ def test_attention__instructions_of_shared_memory(target):
 
 
 @ALL
-@KERNELS
+@pytest.mark.parametrize("kernel", ["matmul", "flash_attention"])
 def test_spills(kernel, target):
     """Where the compiler spills much in the loop, the file says so, and nowhere else much."""
     rows, found = table(target, kernel)
@@ -238,7 +244,7 @@ def test_first_copies_are_waited_for_beside_those_of_the_next_steps():
     ("radeon_pro_w7800", (8.0, 32.0, 2.0)),
 ])  # fmt: skip
 def test_experts__cost_what_the_same_product_costs(device, options):
-    """With one expert, whose tokens fill all tiles, the fused product is the plain one."""
+    """With one expert, whose tokens fill all tiles, only instructions beside products are more."""
     tile = {"num_warps": [4.0], "num_stages": [2.0]}
     tile |= {name: [value] for name, value in zip(OPTIONS, options, strict=True)}
     rows = {"BLOCK_M": [128.0], "BLOCK_N": [64.0], "BLOCK_K": [64.0], "GROUP_M": [8.0]}
@@ -249,7 +255,7 @@ def test_experts__cost_what_the_same_product_costs(device, options):
     fused = Plan(["triton_moe"], [device], ["combined"], axes=tile | long | sizes)
     times = [float(sweep.evaluate(plan)[plan.kernels[0]].dataset.load().execution_time.max())
              for plan in (plain, fused)]  # fmt: skip
-    assert times[1] == pytest.approx(times[0], rel=0.02)
+    assert 1 <= times[1] / times[0] < 1.03
 
 
 @AMD

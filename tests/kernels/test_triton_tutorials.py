@@ -1,4 +1,4 @@
-"""Attention, softmax, layer norm and products beside what Triton 3.9 and ptxas made of them.
+"""Kernels in Triton beside what Triton 3.9 and ptxas made of them.
 
 `tests/data/triton` has, for sm_80 and sm_90, resources and machine instructions of a warp in each
 loop and outside, by class, and the script that counts them. A row with `aligned = 1` is of a length
@@ -30,13 +30,15 @@ AXES = {
     "flash_attention": ("bits", "head", "causal", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages"),
     "softmax": ("bits", "columns", "num_warps", "num_stages"),
     "layer_norm": ("bits", "columns", "BLOCK_SIZE", "num_warps"),
+    "moe": ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
 }
 TYPES = (
     "bits", "is_integer", "a_by_column", "b_by_column", "BLOCK_M", "BLOCK_N", "BLOCK_K",
     "num_warps",
 )  # fmt: skip
 LOOPS = {"flash_attention": [("steps", "scores")], "softmax": [("rows",)],
-         "layer_norm": [("mean",), ("deviation",), ("result",)]}  # stages of each  # fmt: skip
+         "layer_norm": [("mean",), ("deviation",), ("result",)], "moe": [("steps",)]}  # fmt: skip
+"""Stages of each of a kernel's loops."""
 CLASSES = ("matrix", "ldmatrix", "copies", "loads", "stores", "shared", "fp32", "special",
            "conversion", "control", "move", "integer")  # fmt: skip
 
@@ -51,6 +53,8 @@ def rows_of(kernel, capability):
         if kernel == "matmul":
             row["bits"], row["is_integer"] = KINDS[row["kind"]]
             row |= {"a_by_column": row["a_column"], "b_by_column": row["b_column"]}
+        if kernel == "moe":
+            row |= {"bits": 16.0} | {f"BLOCK_SIZE_{side}": row[f"BLOCK_{side}"] for side in "MNK"}
         if kernel == "softmax":
             row["columns"] = row["BLOCK"] - (1 - row["aligned"])
         if kernel == "layer_norm":
@@ -75,7 +79,7 @@ def tables(kernel, capability):
     rows = rows_of(kernel, capability)
     axes = {name: sorted({r[name] for r in rows}) for name in AXES.get(kernel, TYPES)}
     sizes = {"flash_attention": {"sequence": [2.0**20]}, "softmax": {"rows": [1e6]},
-             "matmul": {"num_stages": [3.0]}}  # fmt: skip
+             "matmul": {"num_stages": [3.0]}, "moe": {"k": [2.0**20]}}  # fmt: skip
     plan = Plan([f"triton_{kernel}"], [DEVICE[capability]], ["combined"],
                 axes=axes | sizes.get(kernel, {}), layout="grid")  # fmt: skip
     (space,) = resolve(plan).kernels
@@ -181,9 +185,10 @@ def test_attention__matrix_instructions_and_loads(capability):
 
 
 @BOTH
-def test_attention__spills(capability):
-    counted = column("flash_attention", capability, "spills_1")
-    found = 2 * values("flash_attention", capability, "spilled")
+@pytest.mark.parametrize("kernel", ["flash_attention", "moe"])
+def test_spills(kernel, capability):
+    counted = column(kernel, capability, "spills_1")
+    found = 2 * values(kernel, capability, "spilled")
     assert np.mean(found[counted > 100] > 50) > 0.9
     assert np.mean(found[counted == 0] > 50) < 0.05
     ratio = (found / np.maximum(counted, 1))[counted > 100]

@@ -1,5 +1,5 @@
 # ruff: noqa: N803
-"""Attention, softmax and layer norm in Triton, as its tutorials 06, 02 and 05 compute them."""
+"""Kernels in Triton: those of its tutorials 06, 02, 05 and 03, and the experts of vLLM."""
 
 import triton
 import triton.language as tl
@@ -140,3 +140,38 @@ def matmul(a, b, c, m, n, k, a_rows, a_columns, b_rows, b_columns, c_rows,
     given = (row < m)[:, None] & (column < n)[None, :]
     c += row[:, None] * c_rows + column[None, :]
     tl.store(c, sums.to(c.dtype.element_ty), mask=given)
+
+
+@triton.jit
+def moe(a, b, c, pair_of, expert_of, used, n, k, rows, pairs, a_rows, b_experts, b_columns, c_rows,
+        TOPK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+        GROUP_M: tl.constexpr):  # fmt: skip
+    block = tl.program_id(0)
+    columns = tl.cdiv(n, BLOCK_N)
+    first = block // (GROUP_M * columns) * GROUP_M
+    height = min(tl.cdiv(rows, BLOCK_M) - first, GROUP_M)
+    in_group = block % (GROUP_M * columns)
+    row, at = first + in_group % height, in_group // height
+    if row * BLOCK_M >= tl.load(used):
+        return
+    pair = tl.load(pair_of + row * BLOCK_M + tl.arange(0, BLOCK_M).to(tl.int64)).to(tl.int64)
+    given = pair < pairs
+    expert = tl.load(expert_of + row).to(tl.int64)
+    c += c_rows * pair[:, None] + (at * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]
+    given_c = given[:, None] & (at * BLOCK_N + tl.arange(0, BLOCK_N) < n)[None, :]
+    if expert == -1:
+        tl.store(c, tl.zeros((BLOCK_M, BLOCK_N), c.dtype.element_ty), mask=given_c)
+        return
+    column = (at * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)) % n
+    inner = tl.arange(0, BLOCK_K)
+    a += (pair // TOPK * a_rows)[:, None] + inner[None, :]
+    b += expert * b_experts + (inner[:, None] + (column * b_columns)[None, :])
+    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for step in range(0, tl.cdiv(k, BLOCK_K)):
+        left = k - step * BLOCK_K
+        x = tl.load(a, mask=given[:, None] & (inner[None, :] < left), other=0.0)
+        y = tl.load(b, mask=inner[:, None] < left, other=0.0)
+        sums += tl.dot(x, y)
+        a += BLOCK_K
+        b += BLOCK_K
+    tl.store(c, sums.to(c.dtype.element_ty), mask=given_c)

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 # Of a product's factors the elements that follow each other are those of a row, or of a column.
 KINDS = {"fp16": ("*fp16", "*fp16"), "tf32": ("*fp32", "*fp32"), "fp8": ("*fp8e4nv", "*fp16"),
          "int8": ("*i8", "*i32")}  # of the factors and of the result  # fmt: skip
-KERNELS = ("matmul", "flash_attention", "softmax", "layer_norm")
+KERNELS = ("matmul", "moe", "flash_attention", "softmax", "layer_norm")
 CLASSES = {
     "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA", "ldmatrix": "LDSM", "copies": "LDGSTS UTMALDG",
     "loads": "LDG", "stores": "STG UTMASTG", "shared": "LDS STS STSM", "spills": "LDL STL",
@@ -56,6 +56,14 @@ def types(kernel, given):
         arguments |= {name: "i32" for name in strides if name not in ones}
         blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
         return arguments, dict.fromkeys(ones, 1) | blocks | {"GROUP_M": 8}, list(arguments)
+    if kernel == "moe":  # sizes and strides are multiples of 16
+        arguments = dict.fromkeys("abc", "*bf16") | dict.fromkeys(
+            ("pair_of", "expert_of", "used"), "*i32"
+        )
+        integers = ("n", "k", "rows", "pairs", "a_rows", "b_experts", "b_columns", "c_rows")
+        arguments |= dict.fromkeys(integers, "i32")
+        blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
+        return arguments, {"TOPK": 8, "GROUP_M": 8} | blocks, list(arguments)
     element = "*fp16" if given["bits"] == 16 else "*fp32"
     of_length = ["x_stride", "y_stride", "columns", "stride", "n"] * given["aligned"]
     if kernel == "softmax":
@@ -81,15 +89,16 @@ def compiled(kernel, given):
     from triton.runtime.errors import PTXASError
 
     arguments, constants, aligned = types(kernel, given)
-    signature = arguments | dict.fromkeys(constants, "constexpr")
+    function = getattr(kernels, kernel)
+    kinds = arguments | dict.fromkeys(constants, "constexpr")
+    signature = {name: kinds[name] for name in function.arg_names if name in kinds}
     multiples = {
         (i,): [["tt.divisibility", 16]]
-        for i, (name, kind) in enumerate(arguments.items())
-        if name in aligned and not kind.startswith("tensordesc")
+        for i, name in enumerate(function.arg_names)
+        if name in aligned and not kinds[name].startswith("tensordesc")
     }
     target = GPUTarget("cuda", int(10 * given["compute_capability"]), 32)
     options = {key: given[key] for key in ("num_warps", "num_stages") if key in given}
-    function = getattr(kernels, kernel)
     try:
         source = ASTSource(function, signature, constants, multiples)
         return compile(source, target=target, options=options)

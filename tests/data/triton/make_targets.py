@@ -39,14 +39,16 @@ def compiled(kernel, target, given):
     make.KINDS["fp8"] = ("*fp8e4b8" if is_amd else "*fp8e4nv", "*fp16")  # CDNA has its own type
     capability = {"compute_capability": 8.0 if is_amd else int(target[3:]) / 10}
     arguments, constants, aligned = make.types(kernel, given | capability)
+    function = getattr(kernels, kernel)
+    kinds = arguments | dict.fromkeys(constants, "constexpr")
+    signature = {name: kinds[name] for name in function.arg_names if name in kinds}
     attributes = {}
-    for i, (name, kind) in enumerate(arguments.items()):
-        if name in aligned and not kind.startswith("tensordesc"):
+    for i, name in enumerate(function.arg_names):
+        if name in aligned and not kinds[name].startswith("tensordesc"):
             attributes[(i,)] = [["tt.divisibility", 16]]
-            if is_amd and kind.startswith("*"):
+            if is_amd and kinds[name].startswith("*"):
                 attributes[(i,)].append(["tt.pointer_range", 32])
-    signature = arguments | dict.fromkeys(constants, "constexpr")
-    source = ASTSource(getattr(kernels, kernel), signature, constants, attributes)
+    source = ASTSource(function, signature, constants, attributes)
     name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
     names = ("num_warps", "num_stages", *(OPTIONS if is_amd else ()))
     options = {key: given[key] for key in names if key in given}
@@ -102,26 +104,26 @@ def row_of(kernel, target, given, done):
     row, loops = (
         count_amd(assembly) if assembly else count_nvidia(*make.instructions(done.asm["cubin"]))
     )
-    is_product = kernel == "matmul"
-    if is_product and assembly:
-        loops = [min((kinds for kinds in loops if kinds["copies"]), key=Counter.total)]
-    elif is_product:
-        loops = [max(loops, key=lambda c: c["matrix"] + c["copies"] + c["shared_loads"])]
-    step, last = (loops or [Counter()])[0], loops[-1].total() if len(loops) > 1 else 0
+    is_product = kernel != "flash_attention"
     turns = 1
     if is_product and assembly:
         threads = given["num_warps"] * (64 if target.startswith("gfx9") else 32)
         factors = [given[b] * given["BLOCK_K"] for b in ("BLOCK_M", "BLOCK_N")]
-        each = [max(1, f * BYTES[given["kind"]] / 16 / threads) for f in factors]
-        turns = step["copies"] / sum(each)
+        size = BYTES[given.get("kind", "fp16")]
+        each = sum(max(1, f * size / 16 / threads) for f in factors)
+        loops = [min((kinds for kinds in loops if kinds["copies"] >= each), key=Counter.total)]
+        turns = loops[0]["copies"] / each
+    elif is_product:
+        loops = [max(loops, key=lambda c: c["matrix"] + c["copies"] + c["shared_loads"])]
+    step, last = (loops or [Counter()])[0], loops[-1].total() if len(loops) > 1 else 0
     row |= {name: step[name] / turns for name in (*COUNTED[4:-1], "special")}
     row |= {"shared_bytes": done.metadata.shared, "columns": getattr(done.metadata, "tmem_size", 0)}
     return {"target": target, **given, **row, "step": step.total() / turns, "last": last}
 
 
 def main():
-    """Write the tables of the kernels that are named, or of both."""
-    for kernel in sys.argv[1:] or ("matmul", "flash_attention"):
+    """Write the tables of the kernels that are named, or of all."""
+    for kernel in sys.argv[1:] or ("matmul", "moe", "flash_attention"):
         rows, path = [], make.FOLDER / f"{kernel}_targets.csv"
         for given in make.configurations(path):
             target = given.pop("target")
