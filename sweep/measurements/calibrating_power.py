@@ -82,12 +82,15 @@ def calibrate_power(
     wide, _ = widened(loaded, {name: possible(name) for name in ("core", "memory")})
     table = read_power(read_source(measured), wide, model, variant)
     nominal = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
+    if measured_power is not None:
+        core, memory = measured_power
+        measured_power = table.actual.get(core, core), memory
     fit = fitted(table, nominal)
     activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
     if judge is None:
         answer = _answer(table, fit.unseen, None, measured_power)
     else:
-        others = read_power(read_source(judge), wide, model, variant)
+        others = read_power(read_source(judge), wide, model, variant, table)
         answer = _answer(others, fit.terms(others), table, measured_power)
     return CalibratedPower(with_power(loaded, fit, table, activities), fit, answer)
 
@@ -119,7 +122,12 @@ def _answer(
     title = f"{table.name}: {kernels} at {pairs} of clocks, {what}"
     columns = ("power_median", "power_mean", "energy_median", "energy_mean")
     full = [dict.fromkeys(("power", *columns)) | row for row in rows]
-    return Answer.of(title, full, ("power",), legend=LEGEND)
+    notes = [
+        f"{core:g} MHz was not held: kernels that only compute take {core / actual:.3g} times as"
+        f" many cycles there; taken as {actual:g} MHz"
+        for core, actual in table.actual.items()
+    ]
+    return Answer.of(title, full, ("power",), notes=notes, legend=LEGEND)
 
 
 def _losses(predicted: Array, table: PowerTable) -> dict[str, float]:
@@ -148,6 +156,9 @@ def with_power(device: Device, fit: PowerFit, table: PowerTable, activities: str
         f"fitted: equation (1) of Wang & Chu 2017 to the power of {len(table.kernels)} kernels at"
         f" {pairs} pairs of clocks ({table.name}; {activities}), median error of kernels that the"
         f" fit had not seen {100 * error:.1f} %"
+        + "".join(
+            f"; {core:g} MHz taken as {found:g}, by cycles" for core, found in table.actual.items()
+        )
     )
     known = _deviations(fit)
     notes = {"memory_voltage": ", relative: its changes are not told apart from the clock's"}

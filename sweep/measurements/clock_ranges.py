@@ -1,19 +1,29 @@
-"""The range of a device's clocks, and a device whose range covers what was measured."""
+"""Clocks: the range of a device, one that covers what was measured, and those not held."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
 
 from sweep.errors import QueryError, SpecError
+from sweep.importers.tuners.table import ClockTimes
 from sweep.specs import Device, parse_device
 from sweep.specs.formats import DEVICE
 
 CLOCKS = ("core_clock", "memory_clock")
 
 GIVEN = "microbenchmark: given with the measured times"
+
+FEWEST_CLOCKS, FEWEST_KERNELS = 5, 5
+"""Fewest core clocks of a kernel, and fewest kernels, that show that a clock was not held."""
+
+CONSTANT, HELD = 0.003, 0.015
+"""Largest median deviation of the cycles of a kernel that only computes, largest of a clock that
+was held. Chosen with two tables of a GTX Titan X in view: of both all clocks but one are within
+1.5 %, that one is 2 and 2.7 % off."""
 
 
 def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
@@ -80,3 +90,31 @@ def _replaced(text: str, table: str, key: str, line: str) -> str:
     """Return a TOML text with another line for a key, or a first line of its table."""
     found, n = re.subn(rf"(?m)^{re.escape(key)}[ \t]*=.*$", lambda _: line, text, count=1)
     return found if n else re.sub(rf"(?m)^\[{table}\]$", lambda m: f"{m[0]}\n{line}", text, count=1)
+
+
+def clocks_not_held(times: ClockTimes) -> dict[float, float]:
+    """Return the core clocks that were not held, and what they were instead [MHz].
+
+    A kernel that only computes takes as many cycles at all core clocks. Where five such kernels
+    and more take others (at the median), the GPU ran at another clock than was asked for, as one
+    does that boosts or meets a limit.
+
+    Parameters
+    ----------
+    times : mapping
+        For each kernel, the times at pairs of clocks [s].
+    """
+    series: dict[tuple[str, float], dict[float, float]] = defaultdict(dict)
+    for kernel, own in times.items():
+        for (core, memory), time in own.items():
+            series[kernel, memory][core] = time * core
+    ratios: dict[float, dict[str, float]] = defaultdict(dict)
+    for (kernel, _), cycles in series.items():
+        usual = np.median([*cycles.values()])
+        off = np.abs(np.array([*cycles.values()]) / usual - 1.0)
+        if len(cycles) >= FEWEST_CLOCKS and np.median(off) < CONSTANT:
+            for core, number in cycles.items():
+                ratios[core][kernel] = float(number / usual)
+    found = {core: float(np.median([*own.values()])) for core, own in ratios.items()
+             if len(own) >= FEWEST_KERNELS}  # fmt: skip
+    return {core: float(round(core / r)) for core, r in found.items() if abs(r - 1.0) > HELD}

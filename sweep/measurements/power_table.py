@@ -12,6 +12,7 @@ bytes, over the best rate that any kernel of the same class reaches at these clo
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from sweep.errors import QueryError
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
 from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power
+from sweep.measurements.clock_ranges import clocks_not_held
 from sweep.measurements.clock_validation import mixes_at
 from sweep.microbenchmarks.power import drawn
 from sweep.specs import Device
@@ -55,6 +57,8 @@ class PowerTable:
         Of the core and of the memory [1].
     counted : bool
         Whether the activities are those of the table, not a model's.
+    actual : mapping of float to float
+        Core clocks that the GPU did not hold, and what they were (already in ``core``) [MHz].
     """
 
     name: str
@@ -66,6 +70,7 @@ class PowerTable:
     power: Array
     activities: Array
     counted: bool
+    actual: Mapping[float, float]
 
     def of(self, chosen: NDArray[np.bool_]) -> PowerTable:
         """Return the chosen lines."""
@@ -74,7 +79,9 @@ class PowerTable:
         return replace(self, **parts, activities=self.activities[:, chosen])
 
 
-def read_power(source: Source, device: Device, model: str, variant: str) -> PowerTable:
+def read_power(
+    source: Source, device: Device, model: str, variant: str, like: PowerTable | None = None
+) -> PowerTable:
     """Return the measured powers of a file, with activities.
 
     Parameters
@@ -86,6 +93,8 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
         The device, whose range covers the clocks.
     model, variant : str
         The time model that implies activities, if the file has none.
+    like : PowerTable, optional
+        A table of the same GPU that says which clocks it did not hold; by default the file itself.
 
     Raises
     ------
@@ -95,9 +104,9 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
     of_samples = own_samples.READER.recognises(source.text)
     rows = _of_samples(source) if of_samples else read_clock_power(source)
     kernels = tuple(dict.fromkeys(row.kernel for row in rows))
-    times: ClockTimes = {kernel: {} for kernel in kernels}
-    for row in rows:
-        times[row.kernel][row.pair] = row.time
+    actual = clocks_not_held(_times(rows)) if like is None else like.actual
+    rows = [row._replace(pair=(actual.get(row.pair[0], row.pair[0]), row.pair[1])) for row in rows]
+    times = _times(rows)
     counted = bool(rows[0].activities)
     found = {} if counted else implied_activities(times, device, model, variant, source.name)
     shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
@@ -106,7 +115,14 @@ def read_power(source: Source, device: Device, model: str, variant: str) -> Powe
     core, memory = np.array([row.pair for row in rows]).T
     time, power = np.array([(row.time, row.power) for row in rows]).T
     return PowerTable(source.name, kernels, of_kernel, core, memory, time, power,
-                      np.array(shares).T, counted)  # fmt: skip
+                      np.array(shares).T, counted, actual)  # fmt: skip
+
+
+def _times(rows: list[PowerRow]) -> ClockTimes:
+    times: ClockTimes = {}
+    for row in rows:
+        times.setdefault(row.kernel, {})[row.pair] = row.time
+    return times
 
 
 def _of_samples(source: Source) -> list[PowerRow]:
