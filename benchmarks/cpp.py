@@ -88,7 +88,9 @@ def translated(which: Pass) -> str:
     """Return the C++ of a pass's loop, which finds the smallest execution time."""
     constant, sequences = which.inputs(), which.sequences()
     inputs = {key: (f"in_{key}" + ("" if one else "[j]"), not one) for key, one in constant.items()}
-    inputs |= {part: ("0.0", False) for zero in which.zeros for part in sequences[zero]}
+    inputs |= {
+        part: ("0.0", False) for zero in which.zeros for part in sequences.get(zero, (zero,))
+    }
     found = Point(which, inputs, written)
     loads = [
         f"const double in_{key} = tables[{i}][at[{i}]];"

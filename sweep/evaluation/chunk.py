@@ -245,10 +245,11 @@ def blocks(box: Box) -> list[Box]:
 def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
     """Compile every pass that a run will need, before the clock starts."""
     for space in (s for s in spaces if s.n_points > limits.UNCOMPILED):
-        # The form of a pass follows from the number of clocks in a chunk.
-        sizes = zip(space.grid.dimensions, space.grid.box(0).stop, strict=True)
-        stop = tuple(n if d.is_clock else 1 for d, n in sizes)
-        evaluate_box(space, plan, Box((0,) * len(stop), stop))
+        # The form of a pass follows from the clocks in a chunk; the last launch may need more.
+        sizes = zip(space.grid.dimensions, space.grid.box(0).stop, space.grid.shape, strict=True)
+        sides = [((0, n), (0, n)) if d.is_clock else ((0, 1), (of - 1, of)) for d, n, of in sizes]
+        for box in zip(*sides, strict=True):
+            evaluate_box(space, plan, Box(*zip(*box, strict=True)))
 
 
 # ---------------------------------------------------------------------------- single points

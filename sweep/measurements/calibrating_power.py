@@ -68,8 +68,9 @@ def calibrate_power(
     model, variant : str
         The time model that implies activities where they were not counted.
     judge : path, optional
-        A file of other kernels to judge the fit by. By default each kernel of ``measured`` is
-        judged by a fit that has not seen it.
+        A file of other kernels to judge the fit by, measured alike: a clock that ``measured`` shows
+        not to have been held is taken for another here, too. By default each kernel of ``measured``
+        is judged by a fit that has not seen it.
     measured_power : (float, float), optional
         Core and memory clock [MHz] at which the power of each judged kernel is given.
 
@@ -152,13 +153,13 @@ def with_power(device: Device, fit: PowerFit, table: PowerTable, activities: str
     values = dict(_values(fit, table))
     error = np.median(np.abs(fit.unseen.sum(axis=1) / table.power - 1.0))
     pairs = len({*zip(table.core, table.memory, strict=True)})
+    taken = "".join(
+        f"; {f:g} MHz taken as {found:g}, by cycles" for f, found in table.actual.items()
+    )
     origin = (
         f"fitted: equation (1) of Wang & Chu 2017 to the power of {len(table.kernels)} kernels at"
-        f" {pairs} pairs of clocks ({table.name}; {activities}), median error of kernels that the"
-        f" fit had not seen {100 * error:.1f} %"
-        + "".join(
-            f"; {core:g} MHz taken as {found:g}, by cycles" for core, found in table.actual.items()
-        )
+        f" {pairs} pairs of clocks ({table.name}; {activities}{taken}), median error of kernels"
+        f" that the fit had not seen {100 * error:.1f} %"
     )
     known = _deviations(fit)
     notes = {"memory_voltage": ", relative: its changes are not told apart from the clock's"}

@@ -22,8 +22,7 @@ FEWEST_CLOCKS, FEWEST_KERNELS = 5, 5
 
 CONSTANT, HELD = 0.003, 0.015
 """Largest median deviation of the cycles of a kernel that only computes, largest of a clock that
-was held. Chosen with two tables of a GTX Titan X in view: of both all clocks but one are within
-1.5 %, that one is 2 and 2.7 % off."""
+was held. Chosen in view of a GTX Titan X, all whose clocks but one are within 1 %, that one 2 %."""
 
 
 def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
@@ -95,26 +94,34 @@ def _replaced(text: str, table: str, key: str, line: str) -> str:
 def clocks_not_held(times: ClockTimes) -> dict[float, float]:
     """Return the core clocks that were not held, and what they were instead [MHz].
 
-    A kernel that only computes takes as many cycles at all core clocks. Where five such kernels
-    and more take others (at the median), the GPU ran at another clock than was asked for, as one
-    does that boosts or meets a limit.
+    A kernel that only computes takes as many cycles at all clocks. Where five such kernels and more
+    agree that it takes others, the GPU ran at another clock than was asked for, as one does
+    that boosts or meets a limit.
 
     Parameters
     ----------
     times : mapping
         For each kernel, the times at pairs of clocks [s].
     """
-    series: dict[tuple[str, float], dict[float, float]] = defaultdict(dict)
-    for kernel, own in times.items():
+    ratios: dict[float, list[float]] = defaultdict(list)
+    for own in times.values():
+        series: dict[float, dict[float, float]] = defaultdict(dict)  # cycles by memory clock
         for (core, memory), time in own.items():
-            series[kernel, memory][core] = time * core
-    ratios: dict[float, dict[str, float]] = defaultdict(dict)
-    for (kernel, _), cycles in series.items():
-        usual = np.median([*cycles.values()])
-        off = np.abs(np.array([*cycles.values()]) / usual - 1.0)
-        if len(cycles) >= FEWEST_CLOCKS and np.median(off) < CONSTANT:
-            for core, number in cycles.items():
-                ratios[core][kernel] = float(number / usual)
-    found = {core: float(np.median([*own.values()])) for core, own in ratios.items()
-             if len(own) >= FEWEST_KERNELS}  # fmt: skip
-    return {core: float(round(core / r)) for core, r in found.items() if abs(r - 1.0) > HELD}
+            series[memory][core] = time * core
+        if all(len(of) >= FEWEST_CLOCKS and _deviation(of) < CONSTANT for of in series.values()):
+            usual = {memory: np.median([*of.values()]) for memory, of in series.items()}
+            for core in {core for core, _ in own}:
+                there = [of[core] / usual[m] for m, of in series.items() if core in of]
+                ratios[core].append(float(np.median(there)))
+    found = {}
+    for core, all_ratios in ratios.items():
+        low, ratio, high = np.quantile(all_ratios, (0.25, 0.5, 0.75))
+        if len(all_ratios) >= FEWEST_KERNELS and high - low < HELD < abs(ratio - 1.0):
+            found[core] = float(round(core / ratio))
+    return found
+
+
+def _deviation(cycles: Mapping[float, float]) -> float:
+    """Return the median deviation from the median."""
+    values = np.array([*cycles.values()])
+    return float(np.median(np.abs(values / np.median(values) - 1.0)))

@@ -105,7 +105,11 @@ def read_power(
     rows = _of_samples(source) if of_samples else read_clock_power(source)
     kernels = tuple(dict.fromkeys(row.kernel for row in rows))
     actual = clocks_not_held(_times(rows)) if like is None else like.actual
-    rows = [row._replace(pair=(actual.get(row.pair[0], row.pair[0]), row.pair[1])) for row in rows]
+    unique: dict[tuple[str, Pair], PowerRow] = {}
+    for row in rows:  # of clocks that were the same the first
+        pair = actual.get(row.pair[0], row.pair[0]), row.pair[1]
+        unique.setdefault((row.kernel, pair), row._replace(pair=pair))
+    rows = [*unique.values()]
     times = _times(rows)
     counted = bool(rows[0].activities)
     found = {} if counted else implied_activities(times, device, model, variant, source.name)

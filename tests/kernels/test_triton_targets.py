@@ -1,7 +1,8 @@
 """Products, experts and attention beside what Triton 3.9 made of them for AMD's and Blackwell.
 
 `tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
-at random, and 441 products with AMD's options: resources, and a warp's instructions in a step.
+at random, five of sm_100 with 128 and 256 sums a thread, and 441 products with AMD's options:
+resources, and a warp's instructions in a step.
 """
 
 from __future__ import annotations
@@ -169,12 +170,13 @@ def test_attention__instructions_of_shared_memory(target):
 
 
 @ALL
-@pytest.mark.parametrize("kernel", ["matmul", "flash_attention"])
+@KERNELS
 def test_spills(kernel, target):
     """Where the compiler spills much in the loop, the file says so, and nowhere else much."""
     rows, found = table(target, kernel)
     much = (found["is_tensor"] == 0) & (rows["stack_bytes"] > 200)
-    assert np.mean(found["spilled"][much] > 0) > (0.8 if kernel == "matmul" else 0.75)
+    share = {"matmul": 0.8, "moe": 0.0, "flash_attention": 0.75}[kernel]  # of experts few spill
+    assert (found["spilled"][much] > 0).sum() >= share * much.sum()
     assert np.mean(4 * found["spilled"][rows["stack_bytes"] == 0] > 500) < 0.02
 
 

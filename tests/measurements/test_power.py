@@ -107,6 +107,15 @@ def test_a_clock_that_was_not_held_is_found_by_cycles(tmp_path):
     }
     assert clocks_not_held(times) == {1200.0: pytest.approx(1150.0)}
     assert clocks_not_held({k: times[k] for k in [*times][6:]}) == {}
+    # Others wait for memory above some clock, each above its own: all clocks were held.
+    late = {f"m{k}": {(f, 3000.0): max(1 / f, 1 / edge) for f in CORES}
+            for k, edge in enumerate((900, 920, 950, 970, 990, 1010))}  # fmt: skip
+    assert clocks_not_held(late) == {}
+    # At the lower memory clock these wait: they do not only compute.
+    slow = {k: own[600.0, 3000.0] * 600 / 700 for k, own in times.items()}
+    twice = {k: own | {(f, 800.0): max(t, slow[k]) for (f, _), t in own.items()}
+             for k, own in times.items()}  # fmt: skip
+    assert clocks_not_held(twice) == {}
     lines = lines_of(cores=CORES[:-1])
     late = [re.sub(r",1150,", ",1200,", line) for line in lines_of(cores=(1150.0,))]
     more = [
