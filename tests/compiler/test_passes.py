@@ -74,19 +74,26 @@ def test_boxes_are_parts_of_the_whole__buffers_used_again(monkeypatch, memory, m
     assert buffers["execution_time"].size == largest
 
 
-def test_switch_that_is_0__a_pass_without_it_gives_the_same_bits(monkeypatch):
-    plan = Plan(kernels=["convolution"], devices=["rtx_a4000"], models=["combined"],
-                axes={"block_size_x": [16, 32, 64], "tile_size_x": [1, 2, 4]})  # fmt: skip
+@pytest.mark.parametrize(("kernel", "axes", "passes"), [
+    ("matrixmul_shared", {"tile": [16, 64]}, {("buffers",)}),
+    ("matrixmul_shared", {"tile": [16], "core_clock_ratio": RATIOS}, {("buffers",)}),
+    ("triton_softmax", {"num_stages": [1, 4]}, {("buffers",), ()}),
+])  # fmt: skip
+def test_switch_that_is_0__a_pass_without_it_gives_the_same_bits(monkeypatch, kernel, axes, passes):
+    """Of softmax one box of two has copies: results are those of the whole grid, too."""
+    plan = Plan([kernel], ["rtx_a4000"], ["combined"], axes=axes, chunk_points=1)
     space, seen, read_by = resolve(plan).kernels[0], [], Packed.read_by
-    without = evaluate_box(space, plan, space.grid.whole)
+    monkeypatch.setattr(limits, "WHOLE_TABLES", 0)
+    without = assembled(space, plan, Buffers())
 
     def with_all(packed: Packed, *args):
         seen.append(packed.zeros)
         return read_by(dataclasses.replace(packed, zeros=()), *args)
 
     monkeypatch.setattr(Packed, "read_by", with_all)
+    same_bits(assembled(space, plan, Buffers()), without)
     same_bits(evaluate_box(space, plan, space.grid.whole), without)
-    assert set(seen) == {("buffers",)}
+    assert set(seen) == passes
 
 
 @pytest.mark.parametrize(("cycles", "status"), [(3.4e38, "valid"), (3.5e38, "model_domain")])
