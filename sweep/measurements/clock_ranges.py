@@ -21,8 +21,8 @@ FEWEST_CLOCKS, FEWEST_KERNELS = 5, 5
 """Fewest core clocks of a kernel, and fewest kernels, that show that a clock was not held."""
 
 CONSTANT, HELD = 0.003, 0.015
-"""Largest median deviation of the cycles of a kernel that only computes, largest of a clock that
-was held. Chosen in view of a GTX Titan X, all whose clocks but one are within 1 %, that one 2 %."""
+"""Largest median deviation of the cycles of a kernel that only computes, and of a clock that was
+held [1]. Chosen in view of a GTX Titan X: all its clocks but one are within 1 %, one is 2 % off."""
 
 
 def clock_range(device: Device, clock: str) -> tuple[float, float, float]:

@@ -106,7 +106,7 @@ def read_power(
     kernels = tuple(dict.fromkeys(row.kernel for row in rows))
     actual = clocks_not_held(_times(rows)) if like is None else like.actual
     unique: dict[tuple[str, Pair], PowerRow] = {}
-    for row in rows:  # of clocks that were the same the first
+    for row in rows:  # of lines at the same actual clocks the first counts
         pair = actual.get(row.pair[0], row.pair[0]), row.pair[1]
         unique.setdefault((row.kernel, pair), row._replace(pair=pair))
     rows = [*unique.values()]

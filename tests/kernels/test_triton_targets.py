@@ -175,8 +175,8 @@ def test_spills(kernel, target):
     """Where the compiler spills much in the loop, the file says so, and nowhere else much."""
     rows, found = table(target, kernel)
     much = (found["is_tensor"] == 0) & (rows["stack_bytes"] > 200)
-    share = {"matmul": 0.8, "moe": 0.0, "flash_attention": 0.75}[kernel]  # of experts few spill
-    assert (found["spilled"][much] > 0).sum() >= share * much.sum()
+    if kernel != "moe":  # of which hardly one of these rows spills
+        assert np.mean(found["spilled"][much] > 0) > (0.8 if kernel == "matmul" else 0.75)
     assert np.mean(4 * found["spilled"][rows["stack_bytes"] == 0] > 500) < 0.02
 
 
@@ -257,7 +257,7 @@ def test_experts__cost_what_the_same_product_costs(device, options):
     fused = Plan(["triton_moe"], [device], ["combined"], axes=tile | long | sizes)
     times = [float(sweep.evaluate(plan)[plan.kernels[0]].dataset.load().execution_time.max())
              for plan in (plain, fused)]  # fmt: skip
-    assert 1 <= times[1] / times[0] < 1.03
+    assert times[1] == pytest.approx(times[0], rel=0.02)
 
 
 @AMD

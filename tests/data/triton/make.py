@@ -80,28 +80,34 @@ def types(kernel, given):
     return types, {"BLOCK": given["BLOCK"]}, [*tensors, *of_length]
 
 
-def compiled(kernel, given):
-    """Return Triton's result for a configuration; None if it or ptxas refuses."""
+def source_of(kernel, given, of_pointers=()):
+    """Return a configuration's source for Triton, with further attributes of its pointers."""
     sys.path.insert(0, str(FOLDER))
     import kernels
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, CompilationError, compile
-    from triton.runtime.errors import PTXASError
+    from triton.compiler import ASTSource
 
     arguments, constants, aligned = types(kernel, given)
     function = getattr(kernels, kernel)
     kinds = arguments | dict.fromkeys(constants, "constexpr")
     signature = {name: kinds[name] for name in function.arg_names if name in kinds}
-    multiples = {
-        (i,): [["tt.divisibility", 16]]
+    attributes = {
+        (i,): [["tt.divisibility", 16], *(of_pointers if kinds[name].startswith("*") else ())]
         for i, name in enumerate(function.arg_names)
         if name in aligned and not kinds[name].startswith("tensordesc")
     }
+    return ASTSource(function, signature, constants, attributes)
+
+
+def compiled(kernel, given):
+    """Return Triton's result for a configuration; None if it or ptxas refuses."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import CompilationError, compile
+    from triton.runtime.errors import PTXASError
+
     target = GPUTarget("cuda", int(10 * given["compute_capability"]), 32)
     options = {key: given[key] for key in ("num_warps", "num_stages") if key in given}
     try:
-        source = ASTSource(function, signature, constants, multiples)
-        return compile(source, target=target, options=options)
+        return compile(source_of(kernel, given), target=target, options=options)
     except (CompilationError, PTXASError, RuntimeError):
         return None
 

@@ -31,24 +31,13 @@ CLASSES = {
 
 def compiled(kernel, target, given):
     """Return Triton's result for a configuration."""
-    import kernels
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, compile
+    from triton.compiler import compile
 
     is_amd = target.startswith("gfx")
     make.KINDS["fp8"] = ("*fp8e4b8" if is_amd else "*fp8e4nv", "*fp16")  # CDNA has its own type
     capability = {"compute_capability": 8.0 if is_amd else int(target[3:]) / 10}
-    arguments, constants, aligned = make.types(kernel, given | capability)
-    function = getattr(kernels, kernel)
-    kinds = arguments | dict.fromkeys(constants, "constexpr")
-    signature = {name: kinds[name] for name in function.arg_names if name in kinds}
-    attributes = {}
-    for i, name in enumerate(function.arg_names):
-        if name in aligned and not kinds[name].startswith("tensordesc"):
-            attributes[(i,)] = [["tt.divisibility", 16]]
-            if is_amd and kinds[name].startswith("*"):
-                attributes[(i,)].append(["tt.pointer_range", 32])
-    source = ASTSource(function, signature, constants, attributes)
+    source = make.source_of(kernel, given | capability, [["tt.pointer_range", 32]] * is_amd)
     name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
     names = ("num_warps", "num_stages", *(OPTIONS if is_amd else ()))
     options = {key: given[key] for key in names if key in given}
