@@ -128,7 +128,8 @@ def with_power_of(files: Sequence[Path], text: str, key: str) -> tuple[str, list
             try:
                 return calibrate_power(file, device=parse_device(text, key)).device.text, []
             except SweepError as error:
-                return text, [f"no [power]: {error}"]
+                stays = "[power] is not measured" if "\n[power]\n" in text else "no [power]"
+                return text, [f"{stays}: {error}"]
     return text, []
 
 

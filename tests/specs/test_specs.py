@@ -17,7 +17,9 @@ from sweep.errors import SpecError
 from sweep.specs.formats import FORMATS
 
 KERNEL_FILES = sorted(specs.data_root("kernel").glob("*.toml"))
-DEVICE_VALUES = {name: 4.0 for name in specs.DEVICE_NAMES} | {"warp_size": 32, "l2_bytes": 2**20}
+DEVICE_VALUES = {name: 4.0 for name in specs.DEVICE_NAMES} | {
+    "warp_size": 32, "l2_bytes": 2**20, "compute_capability": 9.0,
+}  # fmt: skip
 
 
 @pytest.fixture

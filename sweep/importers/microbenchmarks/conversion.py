@@ -55,14 +55,14 @@ def converted(
         else:
             dimension = f"a {unit.dimension}, not a {wanted.dimension}"
             raise SweepError(f"{one.place}: {one.key}: {dimension}")
-    if clock and own and own != clock and _follows_clock(one.key):
+    if clock and own and own != clock and follows_clock(one.key):
         factor *= clock / own
         note = f"measured at {own:g} MHz, taken over to {clock:g}"
         one = replace(one, note="; ".join([*filter(None, [one.note]), note]))
     return _times(one, factor, key)
 
 
-def _follows_clock(path: str) -> bool:
+def follows_clock(path: str) -> bool:
     """Return whether a value changes with the core clock, in the unit that device files have."""
     name = path.removeprefix("microbenchmark.")
     of_dram = name.startswith(("dram_", "memory_side_cache_"))

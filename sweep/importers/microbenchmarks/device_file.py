@@ -29,7 +29,8 @@ def lacking(known: Merged) -> list[Key]:
     """Return the required keys of a device file that nothing gives."""
     lacks = [key for key in DEVICE[""].keys if key.required and key.name != "schema"
              and key.name not in known.texts]  # fmt: skip
-    if not {"compute_capability", "compiler_target"} & known.texts.keys():
+    limits = any(path.startswith("occupancy.") for path in known.chosen)
+    if not limits and not {"compute_capability", "compiler_target"} & known.texts.keys():
         lacks += [key for key in DEVICE[""].keys if key.name == "compute_capability"]
     for section in ("clocks", "chip"):
         lacks += [key for key in DEVICE[section].keys if key.required
@@ -125,7 +126,7 @@ def device_text(
 
 
 def _sections(known: Merged) -> Iterator[tuple[str, list[tuple[Measurement, Key]]]]:
-    for section in ("clocks", "chip", "occupancy", "host_link", "microbenchmark"):
+    for section in ("clocks", "chip", "matrix", "occupancy", "host_link", "microbenchmark"):
         if section == "occupancy" and "compute_capability" in known.texts:
             continue
         entries = [(known.chosen[f"{section}.{key.stem}"], key) for key in DEVICE[section].keys

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sweep.errors import SweepError
-from sweep.importers.microbenchmarks.conversion import converted, said
+from sweep.importers.microbenchmarks.conversion import converted, follows_clock, said
 from sweep.importers.microbenchmarks.measurement import LOWER_BOUNDS, METHODS, TEXTS, Measurement
 from sweep.importers.microbenchmarks.shipped import (
     architecture_of,
     keys,
     of_capability,
     of_like,
+    tables_of_like,
     target_of,
 )
 from sweep.specs import Device
@@ -106,7 +107,9 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     _same_gpu(given)
     known = dict(keys())
     found = {m.key: _base(m) for m in given if m.method in ("query", "given") and m.key in known}
-    others = [*(of_like(like, found) if like else ()), *of_capability(capability, target)]
+    others = [*(of_like(like, found) if like else ())]
+    sm_count = found.get("chip.sm_count", like.values["chip.sm_count"] if like else None)
+    others += of_capability(capability, target, sm_count)
     architecture = architecture_of(capability, target)
     if architecture and "architecture" not in result.texts:
         result.texts["architecture"] = Measurement("architecture", architecture, "", None,
@@ -124,8 +127,16 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     for path in (path for path in known if path not in plain):
         if path != "microbenchmark.core_clock":
             _choose(result, known[path], path, candidates.get(path, []))
-    for one in sorted((m for m in given if m.key.startswith("model.")), key=lambda m: m.rank):
+    tables = sorted((m for m in given if m.key.startswith("model.")), key=lambda m: m.rank)
+    for one in (*tables, *(tables_of_like(like, found) if like else ())):
         result.models.setdefault(one.key, one)
+    has_units = (float(capability or 0) >= 7.0
+                 and "microbenchmark.tensor_fp16_fma_per" not in result.chosen)  # fmt: skip
+    if has_units and not any(path.startswith("matrix.") for path in result.chosen):
+        result.remarks.append(
+            "no [matrix]: kernels with matrix instructions have no time; the data sheet says rates"
+            " by type, or the file of a device that --like names"
+        )
     return result
 
 
@@ -278,7 +289,8 @@ def _core_clock(
 ) -> None:
     """Choose the clock to which all measured cycles belong: that of the latency of DRAM."""
     path = "microbenchmark.core_clock"
-    measured = [m for m in given if m.key.startswith("microbenchmark.")]
+    measured = [m for m in given if m.key.startswith("microbenchmark.")
+                and (m.method != "given" or follows_clock(m.key))]  # fmt: skip
     first = sorted(candidates.get("microbenchmark.dram_latency", []), key=lambda m: m.rank)
     by_file = [m for found in candidates.values() for m in found if m.method == "device_file"]
     stated = [m for m in (*first, *measured, *by_file) if m.clocks.core and m.key != path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 
 from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
@@ -27,7 +28,7 @@ _SAME_CHIP = ("chip.sm_count", "chip.memory_bus_width", "chip.l2")
 
 def keys() -> Iterator[tuple[str, Key]]:
     """Yield the keys of device files that are numbers, by their paths without units."""
-    for name in ("clocks", "chip", "occupancy", "host_link", "microbenchmark"):
+    for name in ("clocks", "chip", "matrix", "occupancy", "host_link", "microbenchmark"):
         for key in DEVICE[name].keys:
             yield f"{name}.{key.stem}", key
 
@@ -43,18 +44,42 @@ def of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
         What is said of the device otherwise, by path, in base units. Where the chips differ, only
         values of a multiprocessor are taken over.
     """
-    same = all(found.get(path, device.values.get(path)) == device.values.get(path)
-               for path in _SAME_CHIP)  # fmt: skip
+    same = _is_same_chip(device, found)
     clock = device.values.get("microbenchmark.core_clock")
     clocks = Clocks(clock / 1e6 if clock else None)
     for path, key in keys():
-        whole = path in OF_THE_CHIP or path.endswith("_bandwidth") or path.startswith("clocks.")
+        whole = path in OF_THE_CHIP or path.endswith(("_bandwidth", "_sustained"))
+        whole = whole or path.startswith("clocks.")
         if path in device.values and path != "microbenchmark.core_clock" and (same or not whole):
             yield _taken(device, path, key, "device_file", clocks, str(device.sources[key.path]))
 
 
-def of_capability(capability: str, target: str) -> Iterator[Measurement]:
-    """Yield values that all devices here of a compute capability, or target of AMD's, agree on."""
+def _is_same_chip(device: Device, found: dict[str, float]) -> bool:
+    here = device.values
+    return all(found.get(path, here.get(path)) == here.get(path) for path in _SAME_CHIP)
+
+
+def tables_of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
+    """Yield what a device like it says of models and of power, if both are the same chip."""
+    if not _is_same_chip(device, found):
+        return
+    raw = tomllib.loads(device.text)
+    tables = {f"model.{model}": table for model, table in raw.get("model", {}).items()}
+    for section, table in (tables | {"power": raw.get("power", {})}).items():
+        for name, value in table.items():
+            path = f"{section}.{name}"
+            yield Measurement(path, value, "", device.deviations.get(path), "device_file",
+                              device.key, source=str(device.sources[path]))  # fmt: skip
+
+
+def of_capability(
+    capability: str, target: str, sm_count: float | None = None
+) -> Iterator[Measurement]:
+    """Yield values that all devices here of a compute capability, or target of AMD's, agree on.
+
+    Matrix units differ within a capability: of those only devices with as many multiprocessors are
+    asked, and all must say the same.
+    """
     others = [load_device(name) for name in list_devices()]
     alike = [d for d in others if (capability and d.compute_capability == capability)
              or (target and d.compiler_target == target)]  # fmt: skip
@@ -65,10 +90,14 @@ def of_capability(capability: str, target: str) -> Iterator[Measurement]:
         arithmetic = arithmetic and not any(
             level in path for level in ("l1_", "l2_", "dram_", "shared_", "memory_side")
         )
-        if not (path in paths or path.startswith("occupancy.") or arithmetic):
+        matrix = path.startswith("matrix.") and path.endswith("_multiply_adds")
+        if not (path in paths or path.startswith("occupancy.") or arithmetic or matrix):
             continue
-        having = [d for d in alike if path in d.values]
-        if having and len({d.values[path] for d in having}) == 1:
+        if matrix:
+            having = [d for d in alike if d.values["chip.sm_count"] == sm_count]
+        else:
+            having = [d for d in alike if path in d.values]
+        if having and path in having[0].values and len({d.values.get(path) for d in having}) == 1:
             own = having[0].sources[key.path]
             words = f"as {having[0].name} has it, {generation}; {own}"
             kind = "assumed" if own.kind == "assumed" else "derived"
