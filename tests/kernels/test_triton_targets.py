@@ -1,8 +1,9 @@
 """Products, experts and attention beside what Triton 3.9 made of them for AMD's and Blackwell.
 
 `tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
-at random, five of sm_100 with 128 and 256 sums a thread, and 441 products with AMD's options:
-resources, and a warp's instructions in a step.
+at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 78 with
+strides that are no multiples of 16, and of experts 25 each in fp8, with sm_90: resources, and a
+warp's instructions in a step.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from sweep.space import Plan, resolve
 FOLDER = Path(__file__).parents[1] / "data" / "triton"
 KINDS = {"fp16": (16.0, 0.0), "tf32": (32.0, 0.0), "fp8": (8.0, 0.0), "int8": (8.0, 1.0)}
 DEVICE = {"gfx90a": "mi210", "gfx942": "mi300x", "gfx1100": "radeon_pro_w7800",
-          "sm_100": "b200", "sm_120": "rtx_5090"}  # fmt: skip
+          "sm_100": "b200", "sm_120": "rtx_5090", "sm_90": "h100_sxm",
+          "sm_80": "a100_80gb"}  # fmt: skip
 AMD = pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100"])
-ALL = pytest.mark.parametrize("target", list(DEVICE))
+ALL = pytest.mark.parametrize("target", list(DEVICE)[:-2])
 PRODUCTS = pytest.mark.parametrize("kernel", ["matmul", "moe"])
 KERNELS = pytest.mark.parametrize("kernel", ["matmul", "moe", "flash_attention"])
 SHARED = ("bits", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages")
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
 AXES = {"matmul": (*SHARED, *OPTIONS, "is_integer", "a_by_column", "b_by_column", "BLOCK_K"),
-        "moe": ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
+        "matmul_odd": (*SHARED, "b_by_column", "BLOCK_K", "n", "k"),
+        "moe": ("bits", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
         "flash_attention": (*SHARED, "head", "causal")}  # fmt: skip
 
 
@@ -42,7 +45,9 @@ def compiled(kernel, target):
     for row in csv.DictReader(text.splitlines()):
         bits, is_integer = KINDS[row.pop("kind", "fp16")]
         own = row.pop("target")
+        odd = row.pop("odd", "")
         row = {"bits": bits, "is_integer": is_integer} | {k: float(v) for k, v in row.items()}
+        row |= {size: 4095.0 if size in odd else 4096.0 for size in "nk"}
         row |= {f"{f}_by_column": row.pop(f"{f}_column", f == "b") for f in "ab"}
         row |= {f"BLOCK_SIZE_{side}": row.get(f"BLOCK_{side}", 0.0) for side in "MNK"}
         # Attention in 8 bits is counted for tcgen05 alone.
@@ -59,8 +64,8 @@ def launched(kernel, target):
     rows = compiled(kernel, target)
     axes = {name: sorted({r[name] for r in rows}) for name in AXES[kernel]}
     long = {"sequence": [2.0**20]} if kernel == "flash_attention" else {}
-    plan = Plan([f"triton_{kernel}"], [DEVICE[target]], ["combined"], axes=axes | long,
-                layout="grid")  # fmt: skip
+    plan = Plan([f"triton_{kernel.removesuffix('_odd')}"], [DEVICE[target]], ["combined"],
+                axes=axes | long, layout="grid")  # fmt: skip
     (space,) = resolve(plan).kernels
     axis_of = {d.name: i for i, d in enumerate(space.clocked.dimensions)}
 
@@ -111,6 +116,34 @@ def test_instructions__of_a_step(kernel, target):
     total = sum(found[name] for name in names)
     total += (found["loads_a"] + found["loads_b"]) * (1 - found["is_group"])
     assert np.median(error(total, rows["step"])[few]) < 0.10
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_100", "sm_120", "sm_90"])
+def test_experts_in_fp8(target):
+    rows, found = table(target, "moe")
+    of = rows["bits"] == 8
+    few = of & (rows["stack_bytes"] < 100) & (rows["num_stages"] > 1)
+    total = sum(found[n] for n in ("products", "copies", "writes", "beside", "conversions"))
+    total += (found["loads_a"] + found["loads_b"]) * (1 - found["is_group"])
+    assert of.sum() == 25 and (found["products"] == rows["matrix"])[of].all()
+    assert np.median(error(total, rows["step"])[few]) < 0.07
+    assert np.median(error(found["registers_per_thread"], rows["registers"])[of]) < 0.10
+    assert np.mean(found["shared_memory_bytes"] == rows["shared_bytes"], where=of) > 0.9
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_strides_that_are_no_multiples_of_16(target):
+    """Factors are loaded element by element, have one buffer, and spill."""
+    rows, found = table(target, "matmul_odd")
+    assert (found["products"] == rows["matrix"]).all()
+    assert (found["copies"] == rows["copies"]).all()
+    assert (found["shared_memory_bytes"] == rows["shared_bytes"]).all()
+    few = rows["stack_bytes"] < 32
+    total = sum(found[n] for n in ("products", "copies", "beside"))
+    total += (found["loads_a"] + found["loads_b"]) * (1 - found["is_group"])
+    assert np.median(error(total, rows["step"])[few]) < 0.12
+    assert np.median(error(found["registers_per_thread"], rows["registers"])) < 0.13
+    assert (found["spilled"] > 0)[rows["stack_bytes"] > 100].all()
 
 
 @AMD

@@ -171,7 +171,10 @@ def moe(a, b, c, pair_of, expert_of, used, n, k, rows, pairs, a_rows, b_experts,
         left = k - step * BLOCK_K
         x = tl.load(a, mask=given[:, None] & (inner[None, :] < left), other=0.0)
         y = tl.load(b, mask=inner[:, None] < left, other=0.0)
-        sums += tl.dot(x, y)
+        if x.dtype.primitive_bitwidth == 8:  # vLLM lets the units add up in 8 bits
+            sums = tl.dot(x, y, acc=sums)
+        else:
+            sums += tl.dot(x, y)
         a += BLOCK_K
         b += BLOCK_K
     tl.store(c, sums.to(c.dtype.element_ty), mask=given_c)

@@ -55,11 +55,14 @@ def types(kernel, given):
         ones.append("b_rows" if given["b_column"] else "b_columns")
         arguments |= {name: "i32" for name in strides if name not in ones}
         blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
-        return arguments, dict.fromkeys(ones, 1) | blocks | {"GROUP_M": 8}, list(arguments)
+        of_rows = {"k": ("k", "a_rows", "b_columns"), "n": ("n", "b_rows", "c_rows")}  # row by row
+        odd = {name for size in given.get("odd", "") for name in of_rows[size]}
+        aligned = [name for name in arguments if name not in odd]
+        return arguments, dict.fromkeys(ones, 1) | blocks | {"GROUP_M": 8}, aligned
     if kernel == "moe":  # sizes and strides are multiples of 16
-        arguments = dict.fromkeys("abc", "*bf16") | dict.fromkeys(
-            ("pair_of", "expert_of", "used"), "*i32"
-        )
+        element = KINDS["fp8"][0] if given.get("kind") == "fp8" else "*bf16"
+        arguments = {"a": element, "b": element, "c": "*bf16"}
+        arguments |= dict.fromkeys(("pair_of", "expert_of", "used"), "*i32")
         integers = ("n", "k", "rows", "pairs", "a_rows", "b_experts", "b_columns", "c_rows")
         arguments |= dict.fromkeys(integers, "i32")
         blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}

@@ -1,10 +1,11 @@
 """Count again what Triton makes of products and attention for AMD's GPUs and Blackwell.
 
-``python make_targets.py [KERNEL ...]`` compiles the configurations of matmul_targets.csv, 90 for
-each target and 441 with AMD's options, and flash_attention_targets.csv, 70, which were drawn at
-random: resources, and machine instructions of a warp in one step of the loop, of attention also
-along the diagonal. Pointers of AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's
-smaller tensors. No GPU is needed.
+``python make_targets.py [TABLE ...]`` compiles the configurations of matmul_targets.csv, 90 for
+each target and 441 with AMD's options, of matmul_odd_targets.csv, whose sizes `odd` are no
+multiples of 16, moe_targets.csv, and flash_attention_targets.csv, 70, which were drawn at random:
+resources, and machine instructions of a warp in one step of the loop, of attention also along the
+diagonal. Pointers of AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's smaller
+tensors. No GPU is needed.
 """
 
 import csv
@@ -112,8 +113,9 @@ def row_of(kernel, target, given, done):
 
 def main():
     """Write the tables of the kernels that are named, or of all."""
-    for kernel in sys.argv[1:] or ("matmul", "moe", "flash_attention"):
-        rows, path = [], make.FOLDER / f"{kernel}_targets.csv"
+    for table in sys.argv[1:] or ("matmul", "matmul_odd", "moe", "flash_attention"):
+        rows, path = [], make.FOLDER / f"{table}_targets.csv"
+        kernel = table.removesuffix("_odd")
         for given in make.configurations(path):
             target = given.pop("target")
             rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
