@@ -10,26 +10,20 @@ driver calls it and the type, if it is not one of 16 bits (``get_config_file_nam
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import QueryError, counted
 from sweep.evaluation.problems import Array, Problems, Progress, narrowed
-from sweep.importers.tuners.configurations import MOE, vllm_text
+from sweep.importers.tuners.configurations import DRIVER_NAMES, MOE, vllm_text
 from sweep.runs.covering import groups_of
 from sweep.runs.record import Source, space_of
 
 LAYER = ("experts", "topk", "n", "k", "bits")
 SIZES = ("tokens", *LAYER)
-
-DRIVER_NAMES: Mapping[str, str] = tomllib.loads(
-    (files("sweep.importers.tuners") / "driver_names.toml").read_text("utf-8")
-)
 
 
 @dataclass(frozen=True)

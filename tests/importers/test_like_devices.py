@@ -9,7 +9,7 @@ import pytest
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.merging import merged
-from sweep.specs import list_devices, load_device
+from sweep.specs import list_devices, load_device, parse_device
 
 
 @pytest.mark.parametrize("key", list_devices())
@@ -25,6 +25,39 @@ def test_file_of_a_device_like_a_shipped_one__holds_all_that_it_says(key):
         else:
             assert made[section] == said[section]
     assert set(said.get("matrix", ())) == set(made.get("matrix", ()))
+
+
+@pytest.mark.parametrize("clock", [11201, 9001])
+def test_tools_name_another_gpu__chip_of_the_like_device_is_assumed_and_said(clock):
+    """The driver's memory clock counts, also the lower one; a name by hand is a label."""
+    rest = (("clocks.core_max", 3105, "MHz"), ("clocks.memory_max", clock, "MHz"))
+
+    def made(name, like, method="query"):
+        given = [Measurement("name", name, "", None, method, "t")]
+        given += [Measurement(*one, None, "query", "t") for one in rest]
+        known = merged(given, load_device(like))
+        found = parse_device(device_text(known, "mine"), "mine")
+        return found, [line for line in known.remarks if "lack of a tool" in line]
+
+    device, said = made("NVIDIA GeForce RTX 4080", "rtx_4090")
+    assert device.values["clocks.memory_nominal"] == clock * 1e6
+    assert device.values["chip.memory_bandwidth"] == pytest.approx(2 * clock * 1e6 * 48)
+    for path in ("chip.sm_count", "chip.l2_KiB", "chip.memory_bandwidth_GBps",
+                 "clocks.memory_nominal_MHz", "clocks.core_nominal_MHz"):  # fmt: skip
+        assert device.sources[path].kind == "assumed", path
+    assert device.sources["chip.lanes_per_sm"].kind == "datasheet"  # a multiprocessor's
+    assert len(said) == 1
+    assert "NVIDIA GeForce RTX 4080 is not GeForce RTX 4090" in said[0]
+    taken = "core_nominal, core_min, sm_count, memory_bus_width, l2 are those of rtx_4090"
+    assert taken in said[0]
+    rest = (("clocks.memory_max", 2619 / 2, "MHz"),)
+    device, said = made("NVIDIA H100", "h100_sxm")
+    assert device.values["microbenchmark.dram_read_bandwidth"] == pytest.approx(3079.64e9 / 2)
+    assert device.sources["microbenchmark.dram_read_bandwidth_GBps"].kind == "assumed"
+    rest = ()
+    for name, method in (("NVIDIA H100 80GB HBM3", "query"), ("mine", "given")):
+        device, said = made(name, "h100_sxm", method)
+        assert (device.sources["chip.sm_count"].kind, said) == ("datasheet", [])
 
 
 def test_matrix_units__are_those_of_a_like_device_or_of_the_same_chip():

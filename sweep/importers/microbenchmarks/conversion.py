@@ -43,7 +43,7 @@ def converted(
     if one.unit == PER_CYCLE:
         if not n_sm or not clock:
             return None
-        return _times(one, n_sm * clock * 1e6 / (wanted.factor if wanted else 1.0), key)
+        return times(one, n_sm * clock * 1e6 / (wanted.factor if wanted else 1.0), key)
     if unit is not None and wanted is not None and unit is not wanted:
         dimensions = unit.dimension, wanted.dimension
         if own and dimensions == ("time", "cycles"):
@@ -59,7 +59,7 @@ def converted(
         factor *= clock / own
         note = f"measured at {own:g} MHz, taken over to {clock:g}"
         one = replace(one, note="; ".join([*filter(None, [one.note]), note]))
-    return _times(one, factor, key)
+    return times(one, factor, key)
 
 
 def follows_clock(path: str) -> bool:
@@ -69,7 +69,8 @@ def follows_clock(path: str) -> bool:
     return name.endswith("_latency") if of_dram else name.endswith("_bandwidth")
 
 
-def _times(one: Measurement, factor: float, key: Key) -> Measurement:
+def times(one: Measurement, factor: float, key: Key) -> Measurement:
+    """Return a measurement times a factor, in the unit of its key."""
     spread = None if one.deviation is None else float(f"{one.deviation * factor:.4g}")
     value = float(f"{float(one.value) * factor:.7g}")
     suffix = key.unit.suffix if key.unit else ""

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sweep.errors import SweepError
-from sweep.importers.microbenchmarks.conversion import converted, follows_clock, said
+from sweep.importers.microbenchmarks.conversion import converted, follows_clock, said, times
 from sweep.importers.microbenchmarks.measurement import LOWER_BOUNDS, METHODS, TEXTS, Measurement
 from sweep.importers.microbenchmarks.shipped import (
+    AS_IF,
     architecture_of,
+    is_other,
     keys,
     of_capability,
     of_like,
@@ -107,7 +109,8 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     _same_gpu(given)
     known = dict(keys())
     found = {m.key: _base(m) for m in given if m.method in ("query", "given") and m.key in known}
-    others = [*(of_like(like, found) if like else ())]
+    other = like if like and is_other(like, given) else None
+    others = [*(of_like(like, found, other=bool(other)) if like else ())]
     sm_count = found.get("chip.sm_count", like.values["chip.sm_count"] if like else None)
     others += of_capability(capability, target, sm_count)
     architecture = architecture_of(capability, target)
@@ -123,13 +126,18 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
         _choose(result, known[path], path, candidates.get(path, []))
     _clocks(result)
     _peak_bandwidth(result, target)
+    if other is not None:
+        for path in (p for p in candidates if ".dram_" in p and p.endswith("_bandwidth")):
+            candidates[path] = [_scale(result, known, other, one) for one in candidates[path]]
     _core_clock(result, given, candidates)
     for path in (path for path in known if path not in plain):
         if path != "microbenchmark.core_clock":
             _choose(result, known[path], path, candidates.get(path, []))
     tables = sorted((m for m in given if m.key.startswith("model.")), key=lambda m: m.rank)
-    for one in (*tables, *(tables_of_like(like, found) if like else ())):
+    for one in (*tables, *(tables_of_like(like, found, other=bool(other)) if like else ())):
         result.models.setdefault(one.key, one)
+    if other is not None:
+        _say_taken(result, other)
     has_units = (float(capability or 0) >= 7.0
                  and "microbenchmark.tensor_fp16_fma_per" not in result.chosen)  # fmt: skip
     if has_units and not any(path.startswith("matrix.") for path in result.chosen):
@@ -276,12 +284,34 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     stated = chosen.get(path)
     if stated is not None and abs(float(stated.value) / peak - 1.0) < SAME:
         return
-    kind = "assumed" if family else "derived"
+    is_assumed = family or any(one.source.startswith("assumed") for one in (clock, width))
+    kind = "assumed" if is_assumed else "derived"
     words = (
         f"{TRANSFERS[family]:g} transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
     )
     chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", None, "rule", "",
                                source=f"{kind}: {words}")  # fmt: skip
+
+
+def _scale(result: Merged, known: Mapping[str, Key], like: Device, one: Measurement) -> Measurement:
+    """Return a rate of DRAM of a device like it, but another one, in proportion to the peaks."""
+    peak = result.number("chip.memory_bandwidth") or 0.0
+    ratio = peak * 1e9 / like.values["chip.memory_bandwidth"]
+    if one.method != "device_file" or abs(ratio - 1.0) < SAME:
+        return one
+    return replace(times(one, ratio, known[one.key]), source=f"{one.source}, times {ratio:.4g}")
+
+
+def _say_taken(result: Merged, like: Device) -> None:
+    """Say which values are those of a device like it, though tools name another GPU."""
+    taken = [path.partition(".")[2] for path, one in result.chosen.items()
+             if one.source.startswith(AS_IF) and one.method == "device_file"]  # fmt: skip
+    taken += [path.rpartition(".")[0] for path, one in result.models.items()
+              if one.source.startswith(AS_IF)]  # fmt: skip
+    if names := ", ".join(dict.fromkeys(taken)):
+        who = f"{_text(result, 'name')} is not {like.name}"
+        result.remarks.append(f"{who}: for lack of a tool that says them, {names} are those of"
+                              f" {like.key}, and marked as assumed")  # fmt: skip
 
 
 def _core_clock(

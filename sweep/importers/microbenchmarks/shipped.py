@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
+from sweep.importers.tuners.configurations import DRIVER_NAMES
 from sweep.specs import Device, list_devices, load_device
 from sweep.specs.formats import DEVICE, Key
 
@@ -15,6 +16,9 @@ OF_THE_CHIP = frozenset({
 })  # fmt: skip
 """Values that another count of multiprocessors or another memory changes, besides clocks and
 bandwidths; the others are those of a multiprocessor."""
+
+AS_IF = "assumed: as "
+"""How sources of values begin that are those of a device like it, though it is another one."""
 
 _OF_CAPABILITY = (
     "warp_size", "fp64_lanes_per_sm", "integer_lanes_per_sm", "special_lanes_per_sm",
@@ -33,7 +37,21 @@ def keys() -> Iterator[tuple[str, Key]]:
             yield f"{name}.{key.stem}", key
 
 
-def of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
+def is_other(device: Device, given: Iterable[Measurement]) -> bool:
+    """Return whether tools name another GPU; a name given by hand is a label of the user's."""
+    said = {_words(str(m.value)) for m in given if m.key == "name" and m.method == "query"}
+    own = {_words(device.name), _words(DRIVER_NAMES.get(device.key, device.name))}
+    return bool(said) and said.isdisjoint(own)
+
+
+def _words(name: str) -> tuple[str, ...]:
+    words = name.casefold().replace("_", " ").split()
+    return tuple(word for word in words if word not in ("nvidia", "amd"))
+
+
+def of_like(
+    device: Device, found: dict[str, float], *, other: bool = False
+) -> Iterator[Measurement]:
     """Yield what the file of a device like it says, as long as both are the same chip.
 
     Parameters
@@ -43,6 +61,9 @@ def of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
     found : dict of str to float
         What is said of the device otherwise, by path, in base units. Where the chips differ, only
         values of a multiprocessor are taken over.
+    other : bool
+        Whether tools name another GPU: then values of the chip are assumed, and the driver's memory
+        clocks count, even the highest one alone.
     """
     same = _is_same_chip(device, found)
     clock = device.values.get("microbenchmark.core_clock")
@@ -50,8 +71,16 @@ def of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
     for path, key in keys():
         whole = path in OF_THE_CHIP or path.endswith(("_bandwidth", "_sustained"))
         whole = whole or path.startswith("clocks.")
+        if other and path.startswith("clocks.memory_") and "clocks.memory_max" in found:
+            continue
         if path in device.values and path != "microbenchmark.core_clock" and (same or not whole):
-            yield _taken(device, path, key, "device_file", clocks, str(device.sources[key.path]))
+            source = _source(device, key.path, other and whole)
+            yield _taken(device, path, key, "device_file", clocks, source)
+
+
+def _source(device: Device, path: str, is_assumed: bool) -> str:
+    own = device.sources[path]
+    return f"{AS_IF}{device.name} has it; {own}" if is_assumed else str(own)
 
 
 def _is_same_chip(device: Device, found: dict[str, float]) -> bool:
@@ -59,7 +88,9 @@ def _is_same_chip(device: Device, found: dict[str, float]) -> bool:
     return all(found.get(path, here.get(path)) == here.get(path) for path in _SAME_CHIP)
 
 
-def tables_of_like(device: Device, found: dict[str, float]) -> Iterator[Measurement]:
+def tables_of_like(
+    device: Device, found: dict[str, float], *, other: bool = False
+) -> Iterator[Measurement]:
     """Yield what a device like it says of models and of power, if both are the same chip."""
     if not _is_same_chip(device, found):
         return
@@ -69,7 +100,7 @@ def tables_of_like(device: Device, found: dict[str, float]) -> Iterator[Measurem
         for name, value in table.items():
             path = f"{section}.{name}"
             yield Measurement(path, value, "", device.deviations.get(path), "device_file",
-                              device.key, source=str(device.sources[path]))  # fmt: skip
+                              device.key, source=_source(device, path, other))  # fmt: skip
 
 
 def of_capability(

@@ -13,11 +13,17 @@ TileLang's ``autotune`` a list of dicts, each key of which is a parameter of the
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from sweep.errors import QueryError, SpecError, check_known
 from sweep.specs import load_device
+
+DRIVER_NAMES: Mapping[str, str] = tomllib.loads(
+    (files("sweep.importers.tuners") / "driver_names.toml").read_text("utf-8")
+)
 
 MOE = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M", "num_warps", "num_stages")
 """What vLLM's files say of each number of tokens, in their order."""
