@@ -171,6 +171,11 @@ def test_identity(tmp_path):
     assert (query["chip.l2"].value, query["chip.lanes_per_sm"].value) == (41943040, 64)
     info = read(tmp_path, tool_texts.rocminfo())
     assert (info["compiler_target"].value, info["chip.sm_count"].value) == ("gfx90a", 104)
+    assert (info["chip.schedulers_per_sm"].value, info["chip.l1"].value) == (4, 16)
+    for target in ("gfx1032", "gfx1100", "gfx1201"):  # a work-group processor is two compute units
+        info = read(tmp_path, tool_texts.rocminfo().replace("gfx90a", target))
+        counts = (info["chip.sm_count"].value, info["chip.schedulers_per_sm"].value)
+        assert (counts, "chip.l1" in info) == ((52, 8), False)
     smi = read(tmp_path, tool_texts.ROCM_SMI)
     assert (smi["clocks.memory_min"].value, smi["clocks.memory_max"].value) == (400, 1600)
 

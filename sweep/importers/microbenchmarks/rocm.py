@@ -18,6 +18,10 @@ _FIELDS = (
     ("chip.l1", "L1", "KiB"),
     ("chip.l2", "L2", "KiB"),
 )
+_RDNA = ("gfx10", "gfx11", "gfx12")
+"""Targets whose multiprocessor, in device files, is a work-group processor of two compute units
+(which rocminfo counts), each with an L1 of its own and half the SIMD units."""
+
 _SMI = "ROCm System Management Interface"
 _RANGE = re.compile(r"^GPU\[(\d+)\]\s*: Valid ([sm])clk range: (\S+?)Mhz - (\S+?)Mhz", re.MULTILINE)
 
@@ -32,12 +36,17 @@ def _info(source: Source) -> list[Measurement]:
     found = Findings(source, "rocminfo", f"runtime {version[1]}" if version else "")
     found.add("name", names[0], "", "query", "Marketing Name")
     found.add("vendor", "AMD", "", "query", "Vendor Name")
+    is_rdna = (_field(agents[0], "Name") or "").startswith(_RDNA)
+    factors = {"chip.sm_count": 0.5, "chip.schedulers_per_sm": 2.0} if is_rdna else {}
     for key, place, unit in _FIELDS:
         text = _field(agents[0], place)
         if text is None or (text.startswith("0(") and key == "chip.schedulers_per_sm"):
             continue
-        value = text if key == "compiler_target" else found.number(text.partition("(")[0], place)
-        found.add(key, value, unit, "query", place)
+        if key == "compiler_target":
+            found.add(key, text, unit, "query", place)
+        elif not (is_rdna and key == "chip.l1"):
+            value = found.number(text.partition("(")[0], place) * factors.get(key, 1.0)
+            found.add(key, value, unit, "query", place)
     return found.found
 
 
