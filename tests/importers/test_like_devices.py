@@ -60,6 +60,18 @@ def test_tools_name_another_gpu__chip_of_the_like_device_is_assumed_and_said(clo
         assert (device.sources["chip.sm_count"].kind, said) == ("datasheet", [])
 
 
+@pytest.mark.parametrize(("rate", "n_lines"), [(1000.0, 0), (900.0, 1)])
+def test_bandwidth_given_by_hand__wins_over_clock_and_width(rate, n_lines):
+    given = [Measurement("chip.memory_bandwidth", rate, "GBps", None, "given", "", place="by hand"),
+             Measurement("clocks.memory_nominal", 10500.0, "MHz", None, "query", "t"),
+             Measurement("chip.memory_bus_width", 384.0, "bits", None, "query", "t")]  # fmt: skip
+    for like in (None, load_device("rtx_4090")):
+        known = merged(given, like)
+        assert known.number("chip.memory_bandwidth") == rate
+        lines = [line for line in known.remarks if "width of the memory give 1008 GB/s" in line]
+        assert len(lines) == n_lines
+
+
 def test_matrix_units__are_those_of_a_like_device_or_of_the_same_chip():
     """Within 8.9 and 9.0 they differ, so that only devices with as many multiprocessors count."""
 

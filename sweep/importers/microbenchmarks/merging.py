@@ -282,7 +282,11 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     family = next((f for f in TRANSFERS if f and target.startswith(f)), "")
     peak = TRANSFERS[family] * float(clock.value) * float(width.value) / 8e3
     stated = chosen.get(path)
-    if stated is not None and abs(float(stated.value) / peak - 1.0) < SAME:
+    off = abs(float(stated.value) / peak - 1.0) if stated is not None else math.inf
+    if stated is not None and (stated.method == "given" or off < SAME):
+        if off > AGREE:
+            result.remarks.append(f"memory_bandwidth: {said(stated)} is taken, given by hand; clock"
+                                  f" and width of the memory give {peak:.6g} GB/s")  # fmt: skip
         return
     is_assumed = family or any(one.source.startswith("assumed") for one in (clock, width))
     kind = "assumed" if is_assumed else "derived"
