@@ -89,15 +89,15 @@ def calibrate_power(
     fit = fitted(table, nominal)
     activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
     if judge is None:
-        answer = _answer(table, fit.unseen, None, measured_power)
+        answer = _answer(loaded, table, fit.unseen, None, measured_power)
     else:
         others = read_power(read_source(judge), wide, model, variant, table)
-        answer = _answer(others, fit.terms(others), table, measured_power)
+        answer = _answer(loaded, others, fit.terms(others), table, measured_power)
     return CalibratedPower(with_power(loaded, fit, table, activities), fit, answer)
 
 
 def _answer(
-    table: PowerTable, terms: Array, seen: PowerTable | None, anchor: Pair | None
+    device: Device, table: PowerTable, terms: Array, seen: PowerTable | None, anchor: Pair | None
 ) -> Answer:
     """Return the errors of power, and of the clocks chosen by energy, with rules beside them."""
     powers = {"fitted power": terms.sum(axis=1)}
@@ -128,6 +128,9 @@ def _answer(
         f" many cycles there; taken as {actual:g} MHz"
         for core, actual in table.actual.items()
     ]
+    read = [one for one in (table, seen) if one is not None]
+    clocks = {name: np.hstack([getattr(one, name) for one in read]) for name in ("core", "memory")}
+    notes += widened(device, {name: (min(own), max(own)) for name, own in clocks.items()})[1]
     return Answer.of(title, full, ("power",), notes=notes, legend=LEGEND)
 
 

@@ -145,6 +145,18 @@ def _check(table: PowerTable) -> None:
     if np.ptp(table.power) < STILL * table.power.min():
         still = f"power is {table.power[0]:.4g} W in all lines"
         raise QueryError(f"{table.name}: {still}: a sensor that stands still tells no power")
+    lines = np.column_stack([table.core, table.memory, table.time, table.power, *table.activities])
+    series = [lines[table.kernel == k] for k in range(kernels)]
+    names: dict[bytes, str] = {}
+    for kernel, own in zip(table.kernels, series, strict=True):
+        first = names.setdefault(own[np.lexsort(own.T)].tobytes(), kernel)
+        if first != kernel:
+            same = f"'{first}' and '{kernel}' are the same measurements under several names"
+            raise QueryError(f"{table.name}: kernels {same}")
+    times = [own[:, 2] for own in series if len(own) > 1]
+    if times and all(np.ptp(own) < STILL * own.min() for own in times):
+        still = "each kernel takes the same time at all clocks"
+        raise QueryError(f"{table.name}: {still}: a timer that stands still tells no activity")
     for name, values in zip(("core", "memory"), table.activities, strict=True):
         if table.counted and np.ptp(values) < STILL:
             still = f"{name}_activity is {values[0]:.3g} in all lines"

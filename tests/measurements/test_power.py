@@ -119,12 +119,27 @@ def test_a_clock_that_was_not_held_is_found_by_cycles(tmp_path):
     lines = lines_of(cores=CORES[:-1])
     late = [re.sub(r",1150,", ",1200,", line) for line in lines_of(cores=(1150.0,))]
     more = [
-        f"c{k},{core},3000,{1e3 / min(core, 1150.0)},200,1,0" for k in range(5) for core in CORES
+        f"c{k},{core},3000,{1e3 / min(core, 1150.0)},{200 + k},1,0"
+        for k in range(5)
+        for core in CORES
     ]
     found = calibrate_power(written(tmp_path / "t.csv", [*lines, *late, *more]),
                             device="gtx_titan_x", measured_power=(1200.0, 3000.0))  # fmt: skip
     assert "1200 MHz was not held" in found.answer.notes[0] and found.fit.knots[-1, 0] == 1150
     assert "1200 MHz taken as 1150, by cycles" in found.device.text
+
+
+def test_clocks_beyond_the_range_of_the_device__are_said(tmp_path):
+    def notes(judge=None, **given):
+        path = written(tmp_path / "t.csv", lines_of(6, **given))
+        return calibrate_power(path, device="gtx_titan_x", judge=judge).answer.notes
+
+    inside = written(tmp_path / "inside.csv", lines_of(6, memories=(3000.0,)))
+    for judge in (None, inside):
+        core, memory = notes(judge)
+        assert "core clock was measured at 1200 MHz, beyond the range of gtx_titan_x" in core
+        assert "memory clock was measured at 800 MHz, beyond" in memory
+    assert notes(memories=(3000.0,), cores=CORES[:-1]) == ()
 
 
 def test_one_memory_clock_leaves_out_what_it_cannot_tell(tmp_path):
@@ -296,6 +311,10 @@ BAD = {
               "core_activity is 0.5 in all lines: a counter that stands still"),
     "sensor": ([",".join([*x.split(",")[:4], "100", *x.split(",")[5:]]) for x in GOOD], HEADER,
                "power is 100 W in all lines: a sensor that stands still"),
+    "names": ([*GOOD, *(x.replace("k2", "k9") for x in reversed(GOOD) if "k2" in x)], HEADER,
+              "kernels 'k2' and 'k9' are the same measurements under several names"),
+    "timer": ([",".join([*x.split(",")[:3], "80", *x.split(",")[4:]]) for x in GOOD], HEADER,
+              "a timer that stands still"),
     "few pairs": ([x for x in PLAIN if ",600," in x], NO_ACTIVITY,
                   "kernel 'k0' was measured at 2 pairs of clocks: its activities need 3"),
     "twice": ([*GOOD, GOOD[-1]], HEADER, "a second time of 'k3'"),
