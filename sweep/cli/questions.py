@@ -145,6 +145,8 @@ def _with_interval(
             if value is not None:
                 raise QueryError(f"--{name.replace('ranges', 'range')}: only with --interval")
         return answer
+    if 0.0 < percent < 1.0:
+        raise QueryError(f"--interval {percent:g}: is in per cent, 90 for 90 %")
     from sweep.uncertainty import with_intervals, with_measured_intervals
 
     if given["measured"] is not None:
