@@ -110,11 +110,11 @@ def clocks_not_held(times: ClockTimes) -> dict[float, float]:
             series[memory][core] = time * core
         if all(len(of) >= FEWEST_CLOCKS and _deviation(of) < CONSTANT for of in series.values()):
             usual = {memory: np.median([*of.values()]) for memory, of in series.items()}
-            for core in {core for core, _ in own}:
+            for core in sorted({core for core, _ in own}):
                 there = [of[core] / usual[m] for m, of in series.items() if core in of]
                 ratios[core].append(float(np.median(there)))
     found = {}
-    for core, all_ratios in ratios.items():
+    for core, all_ratios in sorted(ratios.items()):
         low, ratio, high = np.quantile(all_ratios, (0.25, 0.5, 0.75))
         if len(all_ratios) >= FEWEST_KERNELS and high - low < HELD < abs(ratio - 1.0):
             found[core] = float(round(core / ratio))
