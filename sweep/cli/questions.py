@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.errors import QueryError, counted
+from sweep.errors import QueryError, counted, printable
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
 from sweep.query.texts import PIPE_WIDTH, encodable, terminal_width, wrapped
@@ -359,8 +359,20 @@ def text_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
     if arguments.format == "csv":
         return answer.to_csv()
     if arguments.format in FORMS:
-        return text_of_form(arguments.format, answer.rows, getattr(arguments, "rename", None))
+        return _list_of(answer, arguments)
     return shown.text(answer, wide=getattr(arguments, "wide", False), hint="all: --wide")
+
+
+def _list_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
+    """Return the configurations of the rows with a result; which have none goes to stderr."""
+    form, (rows, absent) = arguments.format, shown.with_result(answer)
+    notes = [n for n in (absent, *answer.notes) if n.startswith(("no result", "left out"))]
+    if not rows:
+        raise QueryError(f"--format {form}: {'; '.join(notes) or 'no row is left'}")
+    text = text_of_form(form, rows, getattr(arguments, "rename", None))
+    for note in notes:
+        print(f"sweep: {printable(note)}", file=sys.stderr)
+    return text
 
 
 def say(text: str) -> None:

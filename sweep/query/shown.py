@@ -80,9 +80,8 @@ def text(
 
 def layout(answer: Answer, width: int | None, hint: str = "") -> Layout:
     """Return what stands above an answer's tables, the tables, and what stands below."""
-    rows = [row for row in answer if reason_of(row) is None]
+    rows, absent = with_result(answer)
     above = wrapped(answer.title, width) if answer.title else []
-    absent = absent_line(answer.rows, answer.coordinates)
     tables: list[tuple[str, list[Column]]] = []
     missing: list[str] = []
     names: set[str] = set()
@@ -254,6 +253,12 @@ def _text(value: Any, unit: str) -> str:
 
 
 # ---------------------------------------------------------------------------- without a result
+
+
+def with_result(answer: Answer) -> tuple[list[Row], str]:
+    """Return the rows that have a result, and the line about groups without any."""
+    rows = [row for row in answer if reason_of(row) is None]
+    return rows, absent_line(answer.rows, answer.coordinates)
 
 
 def reason_of(row: Mapping[str, Any]) -> str | None:
