@@ -72,8 +72,8 @@ class Answer(Sequence[Row]):
     picture : callable, optional
         Makes the answer that is printed in place of this one, such as bars of a histogram; takes
         the words that say how to see this one.
-    is_chosen : bool
-        Whether somebody chose the columns: a table then shows these, however wide they are.
+    whole : Answer, optional
+        The answer with all columns, if somebody chose these: a table then shows them, however wide.
     """
 
     title: str
@@ -84,7 +84,7 @@ class Answer(Sequence[Row]):
     notes: tuple[str, ...] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
     picture: Callable[[str], Answer] | None = None
-    is_chosen: bool = False
+    whole: Answer | None = None
 
     @classmethod
     def of(
@@ -133,6 +133,11 @@ class Answer(Sequence[Row]):
         return [row[name] for row in self.rows]
 
     @property
+    def is_chosen(self) -> bool:
+        """Whether somebody chose the columns."""
+        return self.whole is not None
+
+    @property
     def marked(self) -> str | None:
         """The first column of results: what the question was about."""
         names = (name for name in self.columns if name not in (*self.coordinates, "rank"))
@@ -157,7 +162,8 @@ class Answer(Sequence[Row]):
         stars = [self.stars_of(row) for row in self]
         rows = [Row({name: row[name] for name in columns}, self.coordinates, of)
                 for row, of in zip(self, stars, strict=True)]  # fmt: skip
-        return replace(self, columns=tuple(columns), rows=rows, picture=None, is_chosen=True,
+        whole = self if self.whole is None else self.whole
+        return replace(self, columns=tuple(columns), rows=rows, picture=None, whole=whole,
                        coordinates=tuple(n for n in self.coordinates if n in columns))  # fmt: skip
 
     def to_table(self, width: int | None = None, *, wide: bool = False) -> str:

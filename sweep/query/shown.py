@@ -192,8 +192,11 @@ def columns_of(
     without : iterable of str
         Columns that are not shown.
     """
-    hidden = set() if answer.is_chosen else {"rests_on_assumed", "status", *without}
-    names = [c for c in answer.columns if c not in hidden and any(r[c] is not None for r in rows)]
+    hidden = {"rests_on_assumed", "status", *without}
+    names = [
+        c for c in answer.columns
+        if answer.is_chosen or (c not in hidden and any(r[c] is not None for r in rows))
+    ]  # fmt: skip
     shared = [] if answer.is_chosen or not rows[1:] else [
         name for name in names
         if name not in ("rank", answer.marked) and all(row[name] == rows[0][name] for row in rows)
@@ -257,8 +260,9 @@ def _text(value: Any, unit: str) -> str:
 
 def with_result(answer: Answer) -> tuple[list[Row], str]:
     """Return the rows that have a result, and the line about groups without any."""
-    rows = [row for row in answer if reason_of(row) is None]
-    return rows, absent_line(answer.rows, answer.coordinates)
+    whole = answer if answer.whole is None else answer.whole  # chosen columns need not say why
+    rows = [row for row, of in zip(answer, whole, strict=True) if reason_of(of) is None]
+    return rows, absent_line(whole.rows, whole.coordinates)
 
 
 def reason_of(row: Mapping[str, Any]) -> str | None:

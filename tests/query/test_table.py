@@ -127,6 +127,22 @@ def test_chosen__shows_these_columns_in_this_order():
         answer.chosen(["devise"])
 
 
+@pytest.mark.parametrize("columns", [["execution_time"], ["kernel", "execution_time", "bound"]])
+def test_chosen__says_which_groups_have_no_result(columns):
+    line = "no result for 1 of 5 groups: block_size=2000 (block_too_large)"
+    answer = best(ONE, by=("block_size",))
+    lines = answer.chosen(["block_size", *columns]).chosen(columns).to_table().splitlines()
+    assert line in lines and not any("-" in text.split() for text in lines)
+    (row,) = [row for row in answer if row["execution_time"] is None]
+    alone = Answer.of("", [row], answer.coordinates).chosen(columns).to_table()
+    assert alone == "no result: block_size=2000 (block_too_large)"
+
+
+def test_chosen__may_have_no_value():
+    answer = Answer.of("", [{"x": 1, "power": None}], ["x"]).chosen(["power"])
+    assert answer.to_table().splitlines() == ["power", "-----", "    -"]
+
+
 def test_models__that_differ_by_much_are_named_in_one_line():
     far = ONE.copy(deep=True)
     times = far["execution_time"]
