@@ -354,9 +354,17 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
 
 
 def selected_values(
-    name: str, values: Sequence[Any], wanted: Any, *, anything: bool = False
+    name: str,
+    values: Sequence[Any],
+    wanted: Any,
+    *,
+    anything: bool = False,
+    of: str = "the plan",
 ) -> tuple[Any, ...]:
-    """Return the selected values of an axis; with ``anything`` also values that are not its own."""
+    """Return the selected values of an axis; with ``anything`` also values that are not its own.
+
+    ``of`` says in an error what has the axis.
+    """
     if isinstance(wanted, tuple):
         low = -math.inf if wanted[0] is None else wanted[0]
         high = math.inf if wanted[1] is None else wanted[1]
@@ -365,5 +373,5 @@ def selected_values(
         several = wanted if isinstance(wanted, list) else [wanted]
         kept = tuple(several) if anything else tuple(v for v in values if v in several)
     if not kept:
-        raise QueryError(f"{name}={wanted}: the plan has none of these values")
+        raise QueryError(f"{name}={wanted}: {of} has none of these values")
     return kept

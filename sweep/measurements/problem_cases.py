@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known, counted
-from sweep.evaluation.problems import distinct_rows
+from sweep.evaluation.problems import distinct_rows, narrowed, selected_values
 from sweep.expressions import Expression, ExpressionError
 from sweep.importers.tuners.problem_table import ProblemTable
 from sweep.measurements.by_problem import Array, quantile_groups
@@ -36,8 +36,10 @@ class Case:
         A row of each problem.
     groups : array or None
         The label of each problem's group.
-    unusable : int
-        Rows with a size of 0 or less, which are left out.
+    fixed : mapping of str to number
+        The sizes that the table lacks.
+    left_out : mapping of str to int
+        What is wrong with rows that do not count, and with how many.
     """
 
     table: ProblemTable
@@ -48,7 +50,8 @@ class Case:
     problem: Array
     first: Array
     groups: Array | None
-    unusable: int
+    fixed: Mapping[str, float]
+    left_out: Mapping[str, int]
 
     def of_problems(self) -> dict[str, Array]:
         """Return the sizes of each problem."""
@@ -92,6 +95,11 @@ def cases_of(
                 f" ({', '.join(kernel.sizes)}): --map SIZE=COLUMN"
                 f" (columns: {', '.join(table.columns)})"
             )
+        own = {**select, "kernel": wanted, "device": device, "model": space.plan.models[0]}
+        fixed = narrowed(space, tuple(sizes), own)[0].fixed
+        inside = _selected(part, kernel, select)
+        part = part.taken(inside)
+        sizes = part.of_kernel(tuple(kernel.sizes))
         keys_of = {name: _column(table, part, name) for name in by if name not in sizes}
         first, problem = distinct_rows({**sizes, **keys_of})
         if most is not None and most < len(first):
@@ -102,8 +110,23 @@ def cases_of(
             first, problem = distinct_rows({**sizes, **keys_of})
         parameters = _parameters(table, part, kernel)
         groups = _groups(part.taken(first), sizes, first, by_group) if by_group else None
-        unusable = int(np.count_nonzero(~usable))
-        yield Case(part, kernel, device, sizes, parameters, problem, first, groups, unusable)
+        left_out = {
+            "whose size is not above 0": int(np.count_nonzero(~usable)),
+            "whose time is not above 0": table.failed,
+            "outside the selection": int(np.count_nonzero(~inside)),
+        }
+        yield Case(part, kernel, device, sizes, parameters, problem, first, groups, fixed, left_out)
+
+
+def _selected(part: ProblemTable, kernel: Kernel, select: Mapping[str, Any]) -> Array:
+    """Return which rows have the selected sizes and parameters."""
+    kept = np.ones(len(part.time), bool)
+    columns, of = part.of_kernel(tuple(kernel.sizes)), f"the table '{part.name}'"
+    for name, column in (columns | _parameters(part, part, kernel)).items():
+        if select.get(name) is not None:
+            values = np.unique(column[kept]).tolist()
+            kept &= np.isin(column, selected_values(name, values, select[name], of=of))
+    return kept
 
 
 def _usable(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, counted
-from sweep.evaluation.problems import Problems, Progress, distinct_rows, narrowed, times_of_rows
+from sweep.evaluation.problems import Problems, Progress, distinct_rows, times_of_rows
 from sweep.importers.tuners.problem_table import ProblemTable
 from sweep.measurements.by_problem import Array, hits, losses, rank_correlations
 from sweep.measurements.problem_cases import Case, cases_of
@@ -103,7 +103,7 @@ def validate_problems(
             keys = {"kernel": case.kernel.key, "device": case.device}
             rows += [keys | row for row in found if keys | row not in rows]  # random is once
             notes |= dict.fromkeys(said)
-        notes |= dict.fromkeys(_notes(space, case, wanted))
+        notes |= dict.fromkeys(_notes(case))
     kind = (
         "measured times"
         if listed_within is None
@@ -143,22 +143,17 @@ def _three(row: Mapping[str, Any], key: str) -> str:
 # ---------------------------------------------------------------------------- notes
 
 
-def _notes(space: Space, case: Case, select: Mapping[str, Any]) -> Iterator[str]:
+def _notes(case: Case) -> Iterator[str]:
     """Yield what a reader must know of a case, first which rows do not count."""
-    if case.unusable:
-        yield f"rows left out, whose size is not above 0: {case.unusable:,}"
-    if case.table.failed:
-        yield f"rows left out, whose time is not above 0: {case.table.failed:,}"
+    for why, rows in case.left_out.items():
+        if rows:
+            yield f"rows left out, {why}: {rows:,}"
     used = [*case.sizes, *case.parameters]
     yield (
         f"{case.kernel.key} on {case.device}: {counted(len(case.problem), 'row')} of"
         f" {counted(len(case.first), 'problem')}; columns used: {', '.join(used)}"
     )
-    fixed, _ = narrowed(
-        space, tuple(case.sizes), dict(select) | {"kernel": case.kernel.key, "device": case.device,
-                                                  "model": space.plan.models[0]}
-    )  # fmt: skip
-    if values := ", ".join(f"{name}={value:g}" for name, value in fixed.fixed.items()):
+    if values := ", ".join(f"{name}={value:g}" for name, value in case.fixed.items()):
         yield f"sizes that the table lacks: {values}"
 
 

@@ -247,6 +247,20 @@ def test_rows_of_size_0__are_left_out_and_counted():
     assert "rows left out, whose size is not above 0: 1" in answer.notes
 
 
+def test_rows_outside_a_selection__are_left_out_and_counted(predicted, rows):
+    table = read_problem_table(read_source(written(predicted, rows, "rows.csv")))
+    for wanted in ({"num_warps": 4}, {"m": 16}, {"m": [16, 64], "num_stages": (4, None)}):
+        kept = np.ones(len(rows), bool)
+        for name, value in wanted.items():
+            column = table.of_kernel([name])[name]
+            kept &= column >= value[0] if isinstance(value, tuple) else np.isin(column, value)
+        found = validate_problems(PLAN, table, select=wanted)
+        assert f"rows left out, outside the selection: {(~kept).sum()}" in found.notes
+        assert found.rows == validate_problems(PLAN, table.taken(kept)).rows
+    with pytest.raises(QueryError, match="m=17: the table 'rows' has none of these values"):
+        validate_problems(PLAN, table, select={"m": 17})
+
+
 def test_table_without_sizes__is_refused():
     Path("t.csv").write_text("rows,time_ms\n1,1\n", "utf-8")
     with pytest.raises(QueryError, match=r"no column is a problem size .*--map SIZE=COLUMN"):
