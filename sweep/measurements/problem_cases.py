@@ -95,6 +95,13 @@ def cases_of(
                 f" ({', '.join(kernel.sizes)}): --map SIZE=COLUMN"
                 f" (columns: {', '.join(table.columns)})"
             )
+        several = (axis.name for d in space[wanted].grid.dimensions[1:] for axis in d.axes
+                   if axis.name in kernel.sizes and len(axis.values) > 1)  # fmt: skip
+        if lacking := next((name for name in several if name not in {**sizes, **select}), ""):
+            raise QueryError(
+                f"the table '{table.name}' has no column {lacking}, and the plan several values:"
+                f" --map {lacking}=COLUMN, or select one with {lacking}=VALUE"
+            )
         own = {**select, "kernel": wanted, "device": device, "model": space.plan.models[0]}
         fixed = narrowed(space, tuple(sizes), own)[0].fixed
         inside = _selected(part, kernel, select)
