@@ -79,7 +79,8 @@ def moe_files(
         name = DRIVER_NAMES.get(key)
         if name is None:
             name = driver_name(next(d.name for d in space.devices if d.key == key))
-            notes[f"the driver is taken to call {key} {name}: compare `nvidia-smi -L`"] = None
+            tool = "rocm-smi --showproductname" if name.startswith("AMD_") else "nvidia-smi -L"
+            notes[f"the driver is taken to call {key} {name}: compare `{tool}`"] = None
         layers = np.stack([columns[part] for part in LAYER], axis=1)
         for layer in np.unique(layers, axis=0):
             inside = (layers == layer).all(axis=1)

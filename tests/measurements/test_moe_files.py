@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,14 @@ def test_what_cannot_be_written_is_named():
         moe_files(plan(k=(1024, 2048)))
     with pytest.raises(QueryError, match="kernel 'triton_matmul' has no tokens"):
         moe_files(Plan(("triton_matmul",), ("a100_80gb",), ("combined",)))
+
+
+@pytest.mark.parametrize(
+    ("device", "tool"), [("mi250x", "rocm-smi --showproductname"), ("rtx_3090", "nvidia-smi -L")]
+)
+def test_a_name_that_is_assumed__is_compared_by_the_makers_own_tool(device, tool):
+    found = moe_files(replace(plan(), devices=(device,)))
+    assert found.notes[0].endswith(f": compare `{tool}`")
 
 
 def test_driver_names__are_of_devices_that_there_are():
