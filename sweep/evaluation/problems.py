@@ -354,12 +354,7 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
 
 
 def selected_values(
-    name: str,
-    values: Sequence[Any],
-    wanted: Any,
-    *,
-    anything: bool = False,
-    of: str = "the plan",
+    name: str, values: Sequence[Any], wanted: Any, *, anything: bool = False, of: str = "the plan"
 ) -> tuple[Any, ...]:
     """Return the selected values of an axis; with ``anything`` also values that are not its own.
 

@@ -99,8 +99,7 @@ def cases_of(
                    if axis.name in kernel.sizes and len(axis.values) > 1)  # fmt: skip
         if lacking := next((name for name in several if name not in {**sizes, **select}), ""):
             raise QueryError(
-                f"the table '{table.name}' has no column {lacking}, and the plan several values:"
-                f" --map {lacking}=COLUMN, or select one with {lacking}=VALUE"
+                f"{table.name}: no column {lacking}: --map {lacking}=COLUMN or {lacking}=VALUE"
             )
         own = {**select, "kernel": wanted, "device": device, "model": space.plan.models[0]}
         fixed = narrowed(space, tuple(sizes), own)[0].fixed

@@ -193,10 +193,8 @@ def columns_of(
         Columns that are not shown.
     """
     hidden = {"rests_on_assumed", "status", *without}
-    names = [
-        c for c in answer.columns
-        if answer.is_chosen or (c not in hidden and any(r[c] is not None for r in rows))
-    ]  # fmt: skip
+    known = [c for c in answer.columns if c not in hidden and any(r[c] is not None for r in rows)]
+    names = list(answer.columns) if answer.is_chosen else known
     shared = [] if answer.is_chosen or not rows[1:] else [
         name for name in names
         if name not in ("rank", answer.marked) and all(row[name] == rows[0][name] for row in rows)

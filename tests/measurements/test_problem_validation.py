@@ -271,7 +271,7 @@ def test_table_without_a_size_of_several_values__names_it():
     plan = Plan(["triton_matmul"], ["a100_80gb"], ["combined"], axes={"m": [16, 64]})
     Path("t.csv").write_text("rows,n,k,time_ms\n16,256,512,1\n", "utf-8")
     table = read_problem_table(read_source("t.csv"))
-    with pytest.raises(QueryError, match="'t' has no column m, .*: --map m=COLUMN, or .* m=VALUE"):
+    with pytest.raises(QueryError, match="t: no column m: --map m=COLUMN or m=VALUE"):
         validate_problems(plan, table)
     answer = validate_problems(plan, table, select={"m": 64})
     assert any(
