@@ -22,6 +22,7 @@ from sweep.importers.ptx.module import Address, Function, PtxError, Variable, ex
 from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, counted, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
+from sweep.importers.ptx.waits import Waits
 
 ANY = "*"
 """In trip counts: every loop whose count the text does not tell and that is not named."""
@@ -49,6 +50,8 @@ class Analysis:
         Execution count of each basic block, and the loops with their trip counts.
     stages : list of Stage
         The code in order.
+    waits : Waits
+        Loads from global memory that are under way together, but in loops with copies.
     how : str
         How it was divided into stages: ``tasks``, ``barriers`` or ``none``.
     registers : int
@@ -70,6 +73,7 @@ class Analysis:
     function: Function
     graph: Graph
     stages: list[Stage] = field(repr=False)
+    waits: Waits = field(repr=False)
     how: str
     registers: int
     shared_bytes: int
@@ -170,7 +174,7 @@ def analyse(
     decided = find_trips(graph, values, middle if block else None)
     _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
     _complete_trips(graph, trips or {})
-    parts, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
+    parts, waits, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
     notes = [*_notes(graph, stages, how), *remarks, *not_followed]
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more notes of this kind"]
@@ -181,7 +185,7 @@ def analyse(
     if grid is None and needs_grid(expanded, reads):
         notes.insert(0, "no block reads what another does, since --grid X,Y is not given")
     return Analysis(
-        function, graph, parts, how, registers, *memory, block, unknown, reads, tuple(notes)
+        function, graph, parts, waits, how, registers, *memory, block, unknown, reads, tuple(notes)
     )
 
 

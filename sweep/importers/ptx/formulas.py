@@ -62,7 +62,7 @@ class Formulas:
         """Return an amount as a number, or as an expression; ``wanted`` names its column."""
         return _value(self.text(wanted, amounts))
 
-    def number(self, wanted: str, numbers: Sequence[float]) -> Value:
+    def number(self, wanted: str, numbers: Sequence[float]) -> float | str:
         """Return a number of each configuration as one, or as the name of its column."""
         return _value(self._sum(wanted, [{"": number} for number in numbers]))
 
@@ -108,6 +108,6 @@ class Formulas:
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
 
-def _value(text: str) -> Value:
+def _value(text: str) -> float | str:
     """Return an expression that is a number as one."""
     return float(text) if re.fullmatch(r"-?[0-9][0-9.e+-]*", text) else text

@@ -25,6 +25,7 @@ from sweep.importers.ptx.copies import Pipeline, copying_loops, prologues
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
+from sweep.importers.ptx.waits import Waits
 from sweep.models import stated_facts
 from sweep.specs import Device
 
@@ -143,6 +144,7 @@ class _Cutter:
         self.sides = sides
         self.how = how
         self.stages: list[Stage] = []
+        self.waits = Waits()
         self.unknown: dict[str, Unknown] = {}
         self.remarks: dict[str, str] = {}
         self._known: dict[Loop, bool] = {}
@@ -162,6 +164,8 @@ class _Cutter:
         stage = self._stage(block, is_memory=kind == "global")
         stage.share = max(stage.share, block.share)
         stage.has_memory |= kind == "global"
+        if stage.pipeline is None:
+            self.waits.add(instruction, block, kind, shapes)
         for shape in shapes:
             stage.lines[shape].append(instruction.line)
         is_float = any(m[:1] == "f" and m[1:].isdigit() for m in instruction.modifiers)
@@ -246,7 +250,7 @@ class _Cutter:
 
 def cut_into_stages(
     graph: Graph, values: Values, sides: Sides | None, how: str
-) -> tuple[list[Stage], str, tuple[Unknown, ...], tuple[str, ...]]:
+) -> tuple[list[Stage], Waits, str, tuple[Unknown, ...], tuple[str, ...]]:
     """Return the code as a sequence of stages, and the unknown instructions.
 
     Parameters
@@ -264,6 +268,8 @@ def cut_into_stages(
     -------
     stages : list of Stage
         The stages in the order of the control flow; a single one for ``none``.
+    waits : Waits
+        Loads that are under way together, but in loops with asynchronous copies.
     how : str
         How the code was divided.
     unknown : tuple of Unknown
@@ -282,7 +288,8 @@ def cut_into_stages(
         if len(stages) <= MAX_STAGES:
             break
     stages = stages or [Stage(None, (None, False))]
-    return stages, attempt, tuple(cutter.unknown.values()), tuple(cutter.remarks.values())
+    unknown, remarks = tuple(cutter.unknown.values()), tuple(cutter.remarks.values())
+    return stages, cutter.waits, attempt, unknown, remarks
 
 
 def _close_periods(stages: list[Stage]) -> list[Stage]:

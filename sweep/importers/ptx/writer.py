@@ -15,6 +15,7 @@ from sweep.importers.ptx.footprint import footprint_of
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added, counted
+from sweep.importers.ptx.waits import goes_on_beside_products
 from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import KernelFile, Value
 
@@ -26,6 +27,7 @@ ESTIMATED = (
 )
 
 _CLASSES = (*INSTRUCTION_CLASSES, "barrier")
+_TOGETHER = "loads between branches are under way together unless data or barriers part them"
 _NUMBERS = {
     "measured": {"transactions": "transactions"},
     "strided": {"stride": "x"},
@@ -206,26 +208,45 @@ class Writer:
         values: dict[str, Value] = {}
         for kind in (*MATRIX_TYPES, "single_warp"):
             amounts = [own.get(kind, {}) for own in found]
-            means = [
-                {amount.get(passage, 0.0) / n for passage, n in total.items()} or {0.0}
-                for amount, total in zip(amounts, totals, strict=True)
-            ]
-            column = f"{kind}_multiply_adds"
-            if all(len(mean) == 1 for mean in means):
-                values[kind] = self.formulas.number(column, list(map(max, means)))
-            else:
-                text = self.formulas.text(column, amounts)
-                values[kind] = f"({text}) / max(1, {self.formulas.text('products', totals)})"
+            values[kind] = self._mean(f"{kind}_multiply_adds", amounts, "products", totals)
+        if any(goes_on_beside_products(analysis.graph) for analysis in self.analyses):
+            beside = [float(goes_on_beside_products(a.graph)) for a in self.analyses]
+            values["asynchronous"] = self.formulas.number("asynchronous", beside)
         self.file.table("[matrix]", {kind: value for kind, value in values.items() if value})
 
+    def _mean(
+        self, name: str, amounts: Sequence[Amount], divisor: str, totals: Sequence[Amount]
+    ) -> float | str:
+        """Return amounts over totals: a number if it is the same wherever there are some."""
+        means = [
+            {amount.get(passage, 0.0) / n for passage, n in total.items()} or {0.0}
+            for amount, total in zip(amounts, totals, strict=True)
+        ]
+        if all(len(mean) == 1 for mean in means):
+            return self.formulas.number(name, list(map(max, means)))
+        text = self.formulas.text(name, amounts)
+        return f"({text}) / max(1, {self.formulas.text(divisor, totals)})"
+
     def parallelism(self) -> None:
-        """Add the loads from shared memory that a copying loop can issue back to back."""
+        """Add the loads that are under way together.
+
+        From shared memory those that a copying loop can issue back to back, from global memory the
+        mean of each time that a thread waits.
+        """
+        values: dict[str, Value] = {}
         loads = [max(1.0, *map(_loads_of, analysis.stages)) for analysis in self.analyses]
         if max(loads) > 1:
             why = "loads from shared memory in a loop with copies wait for nothing else"
             self.file.sources["parallelism.instruction"] = f"assumed: {why}"
-            number = self.formulas.number("parallel", loads)
-            self.file.table("[parallelism]", {"instruction": number})
+            values["instruction"] = self.formulas.number("parallel", loads)
+        waits = [analysis.waits.amount(analysis.registers) for analysis in self.analyses]
+        loaded = list(map(_loaded, self.analyses))
+        mean = self._mean("loads", loaded, "waits", waits)
+        if isinstance(mean, str) or mean > 1:
+            self.file.sources["parallelism.memory"] = f"assumed: {_TOGETHER}"
+            values["memory"] = f"max(1, {mean})" if isinstance(mean, str) else mean
+        if values:
+            self.file.table("[parallelism]", values)
 
     def is_new(self) -> bool:
         """Return whether there are instructions that older GPUs lack: copies or products."""
@@ -281,6 +302,12 @@ def _loads_of(stage: Stage) -> float:
     found = (n for s, n in stage.of(Shape).items() if (s.space, s.direction) == shared)
     inside = (number for n in found for p, number in n.items() if p[0] is stage.loop)
     return sum(inside) if stage.pipeline else 0.0
+
+
+def _loaded(analysis: Analysis) -> Amount:
+    """Return the words from global memory that a thread waits for outside loops with copies."""
+    found = counted((s for s in analysis.stages if s.pipeline is None), Shape).items()
+    return added(("", n) for s, n in found if (s.space, s.direction) == ("global", "load"))[""]
 
 
 def _stored_bytes(analysis: Analysis) -> Amount:
