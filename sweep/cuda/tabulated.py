@@ -128,6 +128,7 @@ class _Writer(Writer):
     ) -> None:
         super().__init__(analyses, file)
         self.variants, self.given, self.tile_order = variants, given, given.tile_order
+        self.has_products = any(analysis.products() for analysis in analyses)
         self.good = [variant for variant in variants if not variant.reason]
         first = variants[0].configuration
         given.check_names(first)
@@ -285,7 +286,7 @@ class _Writer(Writer):
             if self.given.grid else None
             for variant in self.good
         ]  # fmt: skip
-        self.cache(grids, _UNKNOWN_REUSE)
+        self.cache(grids, _UNKNOWN_REUSE if self.has_products else ())
 
     def constraints(self, targets: Sequence[str]) -> None:
         """Add what is valid: configurations that compile, on GPUs that run their code."""
@@ -310,7 +311,7 @@ class _Writer(Writer):
             lines.append("the launch adds shared memory, here none: give shared_bytes in the index")
         if self.given.grid is None:
             lines.append("the grid is not known, here 2**20 threads: --grid takes expressions")
-        if not self.tile_order:
+        if not self.tile_order and self.has_products:
             lines.append(
                 "reuse of tiles in L2 is not in PTX: --tile-order, or [tile_order] in the file"
             )

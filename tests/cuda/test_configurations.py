@@ -145,6 +145,25 @@ def test_index__says_what_names_do_not(folder, capsys, kind):
     assert f"1 of them do not compile: {why}" in capsys.readouterr().out
 
 
+def test_loads__under_way_together_are_a_column(folder, capsys):
+    written(capsys)
+    together = load_kernel("./k.toml").expressions["parallelism.memory"]
+    values = []
+    for variant in read_variants([folder]):
+        _, _, known = totals(load_kernel("./k.toml"), variant.configuration)
+        values.append(value(together, **known))
+    assert values == [1, 3, 4]
+
+
+def test_tile_order__is_no_matter_without_products(folder, capsys):
+    text = (TESTS / "data" / "ptx" / "compilers" / "triton_softmax.ptx").read_text("utf-8")
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "softmax-BM=1-BN=1-BK=1-num_warps=4.ptx").write_text(text, "utf-8")
+    assert "--tile-order" not in written(capsys)
+    assert "--tile-order" not in Path("k.toml").read_text("utf-8")
+
+
 def test_tile_order__gives_loads_of_loops_their_reuse(folder, capsys):
     plain = written(capsys)
     counts = totals(load_kernel("./k.toml"), read_variants([folder])[2].configuration)
