@@ -16,13 +16,13 @@ from functools import partial
 from sweep.errors import nearest
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
+from sweep.importers.ptx.copies import Waits
 from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, counted, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
-from sweep.importers.ptx.waits import Waits
 
 ANY = "*"
 """In trip counts: every loop whose count the text does not tell and that is not named."""

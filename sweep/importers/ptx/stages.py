@@ -21,11 +21,10 @@ from typing import NamedTuple, TypeVar
 from sweep.errors import SweepError
 from sweep.importers.ptx.accesses import Shape, product_of, shapes_of, tile_shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
-from sweep.importers.ptx.copies import Pipeline, copying_loops, prologues
+from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, prologues
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
-from sweep.importers.ptx.waits import Waits
 from sweep.models import stated_facts
 from sweep.specs import Device
 

@@ -11,11 +11,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Loop
+from sweep.importers.ptx.copies import goes_on_beside_products
 from sweep.importers.ptx.footprint import footprint_of
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added, counted
-from sweep.importers.ptx.waits import goes_on_beside_products
 from sweep.specs.formats import INSTRUCTION_CLASSES, MATRIX_TYPES
 from sweep.specs.kernel import KernelFile, Value
 
@@ -209,9 +209,8 @@ class Writer:
         for kind in (*MATRIX_TYPES, "single_warp"):
             amounts = [own.get(kind, {}) for own in found]
             values[kind] = self._mean(f"{kind}_multiply_adds", amounts, "products", totals)
-        if any(goes_on_beside_products(analysis.graph) for analysis in self.analyses):
-            beside = [float(goes_on_beside_products(a.graph)) for a in self.analyses]
-            values["asynchronous"] = self.formulas.number("asynchronous", beside)
+        beside = [float(goes_on_beside_products(analysis.graph)) for analysis in self.analyses]
+        values["asynchronous"] = self.formulas.number("asynchronous", beside)
         self.file.table("[matrix]", {kind: value for kind, value in values.items() if value})
 
     def _mean(

@@ -6,7 +6,7 @@ import pytest
 from support.ptx_texts import file_of, kernel, value
 
 from sweep.importers.ptx.control_flow import executed
-from sweep.importers.ptx.waits import goes_on_beside_products
+from sweep.importers.ptx.copies import goes_on_beside_products
 
 USE = "add.f32 %f9, %f9, %f{};"
 LOOP = """\
