@@ -239,13 +239,11 @@ class Writer:
             self.file.sources["parallelism.instruction"] = f"assumed: {why}"
             values["instruction"] = self.formulas.number("parallel", loads)
         waits = [analysis.waits.amount(analysis.registers) for analysis in self.analyses]
-        loaded = list(map(_loaded, self.analyses))
-        mean = self._mean("loads", loaded, "waits", waits)
+        mean = self._mean("loads", list(map(_loaded, self.analyses)), "waits", waits)
         if isinstance(mean, str) or mean > 1:
             self.file.sources["parallelism.memory"] = f"assumed: {_TOGETHER}"
             values["memory"] = f"max(1, {mean})" if isinstance(mean, str) else mean
-        if values:
-            self.file.table("[parallelism]", values)
+        self.file.table("[parallelism]", values)
 
     def is_new(self) -> bool:
         """Return whether there are instructions that older GPUs lack: copies or products."""
