@@ -85,7 +85,8 @@ def cases_of(
     if wanted not in keys:
         raise QueryError(f"a table is about one kernel: select kernel=NAME, of {', '.join(keys)}")
     kernel = space[wanted].kernel
-    for device, part in _by_device(space, table, select):
+    for device, rows in _by_device(space, table, select):
+        part = table.taken(rows)
         usable = _usable(table, part, kernel)
         part = part.taken(usable)
         sizes = part.of_kernel(tuple(kernel.sizes))
@@ -103,7 +104,9 @@ def cases_of(
             )
         own = {**select, "kernel": wanted, "device": device, "model": space.plan.models[0]}
         fixed = narrowed(space, tuple(sizes), own)[0].fixed
-        inside = _selected(part, kernel, select)
+        inside = _selected(table, kernel, select)[rows][usable]
+        if not inside.any():  # of this device
+            continue
         part = part.taken(inside)
         sizes = part.of_kernel(tuple(kernel.sizes))
         keys_of = {name: _column(table, part, name) for name in by if name not in sizes}
@@ -125,7 +128,7 @@ def cases_of(
 
 
 def _selected(part: ProblemTable, kernel: Kernel, select: Mapping[str, Any]) -> Array:
-    """Return which rows have the selected sizes and parameters."""
+    """Return which rows of a table have the selected sizes and parameters."""
     kept = np.ones(len(part.time), bool)
     columns, of = part.of_kernel(tuple(kernel.sizes)), f"the table '{part.name}'"
     for name, column in (columns | _parameters(part, part, kernel)).items():
@@ -172,8 +175,8 @@ def _parameters(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> dict
 
 def _by_device(
     space: Space, table: ProblemTable, select: Mapping[str, Any]
-) -> Iterator[tuple[str, ProblemTable]]:
-    """Yield devices that were measured and predicted, with their rows."""
+) -> Iterator[tuple[str, Array]]:
+    """Yield devices that were measured and predicted, and which rows are theirs."""
     known = [device.key for device in space.devices]
     chosen = select.get("device")
     if table.device is None:
@@ -181,7 +184,7 @@ def _by_device(
             raise QueryError(
                 f"{table.name} does not name the device: --device, one of {', '.join(known)}"
             )
-        yield str(chosen or known[0]), table
+        yield str(chosen or known[0]), np.ones(len(table.time), bool)
         return
     names = device_keys(table.device)
     common = [(name, key) for name, key in names.items() if key in known and chosen in (None, key)]
@@ -191,7 +194,7 @@ def _by_device(
             f" ({', '.join(names.values())})"
         )
     for name, key in common:
-        yield key, table.taken(table.device == name)
+        yield key, table.device == name
 
 
 def _column(table: ProblemTable, part: ProblemTable, name: str) -> Array:

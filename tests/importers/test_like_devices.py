@@ -9,6 +9,7 @@ import pytest
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.merging import merged
+from sweep.importers.microbenchmarks.shipped import is_other
 from sweep.specs import list_devices, load_device, parse_device
 
 
@@ -58,6 +59,21 @@ def test_tools_name_another_gpu__chip_of_the_like_device_is_assumed_and_said(clo
     for name, method in (("NVIDIA H100 80GB HBM3", "query"), ("mine", "given")):
         device, said = made(name, "h100_sxm", method)
         assert (device.sources["chip.sm_count"].kind, said) == ("datasheet", [])
+
+
+@pytest.mark.parametrize(("key", "name"), [
+    ("v100", "Tesla V100-SXM2-16GB"), ("v100_pcie", "Tesla V100-PCIE-16GB"),
+    ("tesla_p100", "Tesla P100-PCIE-16GB"), ("tesla_k20", "Tesla K20c"),
+    ("tesla_k40", "Tesla K40m"), ("mi250x", "AMD Instinct MI250X"),
+    ("a100_80gb", "NVIDIA A100-SXM4-80GB"),
+])  # fmt: skip
+def test_drivers_name__is_the_devices_own(key, name):
+    own, *others = (
+        [Measurement("name", text, "", None, "query", "nvidia-smi")]
+        for text in (name, "NVIDIA GeForce RTX 3090 Ti", "NVIDIA A100-SXM4-40GB")
+    )
+    assert not is_other(load_device(key), own)
+    assert all(is_other(load_device(key), other) for other in others)
 
 
 @pytest.mark.parametrize(("rate", "n_lines"), [(1000.0, 0), (900.0, 1)])

@@ -124,12 +124,12 @@ TILE = {"BLOCK_M": [128], "BLOCK_N": [128], "BLOCK_K": [64], "GROUP_M": [8], "nu
 SMS = 108  # of an A100
 
 
-def launched(**axes):
-    """Return the launch of one configuration on an A100, and its time [s]."""
+def launched(*, device="a100_80gb", **axes):
+    """Return the launch of one configuration, and its time [s]."""
     import sweep
 
     axes = TILE | {name: [value] for name, value in axes.items()}
-    plan = Plan(["triton_matmul"], ["a100_80gb"], ["combined"], variant="revised", axes=axes,
+    plan = Plan(["triton_matmul"], [device], ["combined"], variant="revised", axes=axes,
                 precision="float64")  # fmt: skip
     (space,) = resolve(plan).kernels
     time = sweep.evaluate(plan)["triton_matmul"].dataset.execution_time.load()
@@ -215,6 +215,7 @@ def test_reduction__writes_and_reads_all_parts():
     {"STREAM_K": 1}, {"STREAM_K": 2, "PERSISTENT": 1}, {"REDUCTION": 1},
     {"PERSISTENT": 1, "SPLIT_K": 2}, {"BLOCK_M": 48}, {"BLOCK_K": 24}, {"num_warps": 6},
     {"BLOCK_K": 8}, {"BLOCK_K": 16, "bits": 8}, {"m": 2.0**30, "n": 2.0**20},
+    {"cluster": 2, "n": 511, "device": "h100_sxm"},
 ])  # fmt: skip
 def test_what_triton_or_the_gpu_refuses(axes):
     launch, time = launched(**({"m": 512, "n": 512, "k": 512} | axes))
@@ -240,3 +241,6 @@ def test_strides_that_are_no_multiples_of_16__cost_copies():
         assert 1.3 * full < time < 6 * full and one(found, "elements") == 32
     assert launched(m=4095, n=4096, k=4096)[1] <= full  # rows of C alone
     assert launched(m=4096, n=4096, k=4032)[1] < full
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "bits": 8, "device": "h100_sxm"}
+    whole, by_n, by_k = (launched(**(sizes | odd))[1] for odd in ({}, {"n": 4095}, {"k": 4095}))
+    assert by_n < 1.01 * whole < by_k / 1.3  # in 8 bits B lies column by column

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -259,6 +260,14 @@ def test_rows_outside_a_selection__are_left_out_and_counted(predicted, rows):
         assert found.rows == validate_problems(PLAN, table.taken(kept)).rows
     with pytest.raises(QueryError, match="m=17: the table 'rows' has none of these values"):
         validate_problems(PLAN, table, select={"m": 17})
+
+
+def test_device_without_a_selected_row__is_left_out():
+    lines = ["device,m,n,k,time_ms", "a100_80gb,16,256,512,1", "h100_sxm,64,256,512,1"]
+    Path("two.csv").write_text("\n".join(lines), "utf-8")
+    plan = replace(PLAN, devices=("a100_80gb", "h100_sxm"))
+    answer = validate_problems(plan, read_problem_table(read_source("two.csv")), select={"m": 64})
+    assert [row["device"] for row in answer] == ["h100_sxm"]
 
 
 def test_table_without_sizes__is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 
@@ -40,13 +41,20 @@ def keys() -> Iterator[tuple[str, Key]]:
 def is_other(device: Device, given: Iterable[Measurement]) -> bool:
     """Return whether tools name another GPU; a name given by hand is a label of the user's."""
     said = {_words(str(m.value)) for m in given if m.key == "name" and m.method == "query"}
-    own = {_words(device.name), _words(DRIVER_NAMES.get(device.key, device.name))}
-    return bool(said) and said.isdisjoint(own)
+    names = device.name, device.name.partition("(")[0], DRIVER_NAMES.get(device.key, "")
+    own = [*map(_words, names)]
+    return bool(said) and not any(
+        words == known and (size == other or not size or not other)
+        for words, size in said for known, other in own
+    )  # fmt: skip
 
 
-def _words(name: str) -> tuple[str, ...]:
-    words = name.casefold().replace("_", " ").split()
-    return tuple(word for word in words if word not in ("nvidia", "amd"))
+def _words(name: str) -> tuple[tuple[str, ...], str]:
+    """Return a name's words without the vendor and the kind of cooling, and the memory's size."""
+    size = "".join(re.findall(r"(\d+) ?gb", name.casefold()))
+    plain = re.sub(r"\d+ ?gb|[-_(),]", " ", name.casefold())
+    words = re.sub(r"\b(k\d+)[cm]\b", r"\1", plain).split()
+    return tuple(word for word in words if word not in ("nvidia", "amd")), size
 
 
 def of_like(
