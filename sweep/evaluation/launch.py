@@ -139,6 +139,7 @@ def build_launch(
         barriers=summed([s.barriers for s in stages], evaluate),
         matrix={kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
         single_warp=number("matrix.single_warp", 0.0),
+        half_rate=number("matrix.half_rate", 0.0),
         asynchronous=number("matrix.asynchronous", 0.0),
         specialized=number("launch.specialized", 0.0),
         stages=stages,

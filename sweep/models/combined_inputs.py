@@ -294,7 +294,8 @@ def _matrix(work: Workload, count: Array) -> tuple[Array, Array]:
         # Double precision has nothing but mma.
         slower = 0.0 if kind == "fp64" else work.parameters["single_warp_slowness"] - 1.0
         rate = work.parameters[f"{kind}_full_clock_TFLOPps"] * 1e12
-        cycles = cycles + count * multiply_adds * each * (1.0 + slower * work.single_warp)
+        shape = (1.0 + slower * work.single_warp) * (1.0 + work.half_rate)
+        cycles = cycles + count * multiply_adds * each * shape
         seconds = seconds + np.where(rate > 0, count * multiply_adds * (2.0 / rate), 0.0)
     return cycles, seconds
 

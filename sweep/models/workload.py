@@ -173,6 +173,8 @@ class Workload:
         Multiply-adds of a warp's matrix instruction by type (``fp16``, ``fp8``, ...) [1].
     single_warp : array
         Share of them that a single warp issues (``mma``), not several together (``wgmma``) [1].
+    half_rate : array
+        Share of them that have too few rows for their units and take twice as long [1].
     asynchronous : array
         Share of them that go on while their warps wait [1].
     specialized : array
@@ -213,6 +215,7 @@ class Workload:
     barriers: Array
     matrix: Mapping[str, Array]
     single_warp: Array
+    half_rate: Array
     asynchronous: Array
     specialized: Array
     stages: tuple[Stage, ...]

@@ -128,7 +128,8 @@ def matmul(a, b, c, m, n, k, a_rows, a_columns, b_rows, b_columns, c_rows,
     inner = tl.arange(0, BLOCK_K)
     a += (row % m)[:, None] * a_rows + inner[None, :] * a_columns
     b += inner[:, None] * b_rows + (column % n)[None, :] * b_columns
-    kind: tl.constexpr = tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32
+    kind: tl.constexpr = tl.int32 if a.dtype.element_ty == tl.int8 else (
+        tl.float64 if a.dtype.element_ty == tl.float64 else tl.float32)  # fmt: skip
     sums = tl.zeros((BLOCK_M, BLOCK_N), kind)
     for step in range(0, tl.cdiv(k, BLOCK_K)):
         left = k - step * BLOCK_K

@@ -17,12 +17,13 @@ from pathlib import Path
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 FOLDER = Path(__file__).parent
-# Of a product's factors the elements that follow each other are those of a row, or of a column.
+# Types of a product's factors and result.
 KINDS = {"fp16": ("*fp16", "*fp16"), "tf32": ("*fp32", "*fp32"), "fp8": ("*fp8e4nv", "*fp16"),
-         "int8": ("*i8", "*i32")}  # of the factors and of the result  # fmt: skip
+         "int8": ("*i8", "*i32"), "fp64": ("*fp64", "*fp64")}  # fmt: skip
 KERNELS = ("matmul", "moe", "flash_attention", "softmax", "layer_norm")
 CLASSES = {
-    "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA", "ldmatrix": "LDSM", "copies": "LDGSTS UTMALDG",
+    "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA DMMA", "ldmatrix": "LDSM",
+    "copies": "LDGSTS UTMALDG",
     "loads": "LDG", "stores": "STG UTMASTG", "shared": "LDS STS STSM", "spills": "LDL STL",
     "fp32": "FADD FMUL FFMA FMNMX FSETP FSEL FCHK HADD2 HMUL2 HFMA2", "special": "MUFU",
     "conversion": "F2F F2FP I2F I2FP F2I FRND",

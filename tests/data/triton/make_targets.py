@@ -15,7 +15,7 @@ from collections import Counter
 
 import make
 
-BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4}
+BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp64": 8}
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
@@ -113,9 +113,9 @@ def row_of(kernel, target, given, done):
 
 def main():
     """Write the tables of the kernels that are named, or of all."""
-    for table in sys.argv[1:] or ("matmul", "matmul_odd", "moe", "flash_attention"):
+    for table in sys.argv[1:] or ("matmul", "matmul_odd", "matmul_fp64", "moe", "flash_attention"):
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
-        kernel = table.removesuffix("_odd")
+        kernel = table.removesuffix("_odd").removesuffix("_fp64")
         for given in make.configurations(path):
             target = given.pop("target")
             rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
