@@ -2,8 +2,9 @@
 
 `tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
 at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 78 with
-strides that are no multiples of 16, 30 for each of five targets in double precision, and of experts
-25 each in fp8, with sm_90: resources, and a warp's instructions in a step.
+strides that are no multiples of 16, 30 for each of five targets in double precision, 201 of
+FlexAttention, and of experts 25 each in fp8, with sm_90: resources, and a warp's instructions in a
+step.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ AXES = {"matmul": (*SHARED, *OPTIONS, "is_integer", "a_by_column", "b_by_column"
         "matmul_fp64": (*SHARED, "a_by_column", "b_by_column", "BLOCK_K"),
         "matmul_odd": (*SHARED, "b_by_column", "BLOCK_K", "n", "k"),
         "moe": ("bits", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
-        "flash_attention": (*SHARED, "head", "causal")}  # fmt: skip
+        "flash_attention": (*SHARED, "head", "causal"),
+        "flex_attention": (*SHARED, "head", "causal")}  # fmt: skip
+FILE_OF = {"matmul_odd": "matmul", "matmul_fp64": "matmul", "flex_attention": "flash_attention"}
+FIXED = {"flash_attention": {"sequence": [2.0**20]}, "flex_attention": {"flex": [1.0]}}
 
 
 @cache
@@ -65,9 +69,8 @@ def launched(kernel, target):
     """Return the launch over all values of the rows' axes, and what turns a table into rows."""
     rows = compiled(kernel, target)
     axes = {name: sorted({r[name] for r in rows}) for name in AXES[kernel]}
-    long = {"sequence": [2.0**20]} if kernel == "flash_attention" else {}
-    name = "triton_" + kernel.removesuffix("_odd").removesuffix("_fp64")
-    plan = Plan([name], [DEVICE[target]], ["combined"], axes=axes | long, layout="grid")
+    plan = Plan([f"triton_{FILE_OF.get(kernel, kernel)}"], [DEVICE[target]], ["combined"],
+                axes=axes | FIXED.get(kernel, {}), layout="grid")  # fmt: skip
     (space,) = resolve(plan).kernels
     axis_of = {d.name: i for i, d in enumerate(space.clocked.dimensions)}
 
@@ -230,6 +233,37 @@ def test_attention__instructions_of_shared_memory(target):
     whole = (rows["stack_bytes"] == 0) & (rows["shared_stores"] > 0)
     assert np.median(error(found["loads"], rows["shared_loads"])[whole]) < 0.10
     assert np.median(error(found["writes"], rows["shared_stores"])[whole]) < 0.15
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_flex_attention(target):
+    """Copies are no TMA, scores take two products more, and the loop with the mask is apart."""
+    rows, found = table(target, "flex_attention")
+    assert (found["products"] == rows["matrix"]).all()
+    assert np.mean(found["copies"] == rows["copies"]) > 0.95  # others copy 8 bytes at a time
+    assert (np.abs(found["shared_memory_bytes"] - rows["shared_bytes"]) <= 1100).all()
+    assert np.median(error(found["registers_per_thread"], rows["registers"])) < 0.08
+    whole = rows["stack_bytes"] == 0
+    total = sum(found[n] for n in ("products", "copies", "loads", "floats", "rows", "beside"))
+    total += 1.5 * found["scores"]
+    assert np.median(error(total, rows["step"])[whole]) < 0.10
+    more = whole & (rows["last"] > rows["step"])
+    assert np.median(error(found["masks"], rows["last"] - rows["step"])[more]) < 0.25
+    assert np.mean(found["spilled"] > 0, where=rows["stack_bytes"] > 500) > 0.6
+    assert np.mean(found["spilled"] > 0, where=whole) < 0.1
+
+
+def test_flex_attention__keys_beyond_the_heads_dimension_and_blocks_of_the_mask():
+    """A tile's rows pass over all keys of the mask's 128 rows; the tutorial has narrower tiles."""
+    axes = {"head": [64.0], "causal": [1.0], "BLOCK_M": [64.0], "BLOCK_N": [128.0],
+            "num_warps": [4.0], "num_stages": [3.0], "sequence": [1024.0]}  # fmt: skip
+    plans = [Plan(["triton_flash_attention"], ["h100_sxm"], ["combined"], axes=axes | more,
+                  outputs=("status",)) for more in ({}, {"flex": [1.0]})]  # fmt: skip
+    status = [int(sweep.evaluate(p)["triton_flash_attention"].dataset.load().status.squeeze())
+              for p in plans]  # fmt: skip
+    assert status == [STATUS["constraint"], STATUS["valid"]]
+    values = build_launch(resolve(plans[1]).kernels[0]).values
+    assert (float(np.squeeze(values["steps"])), float(np.squeeze(values["masked"]))) == (4.5, 1)
 
 
 @ALL

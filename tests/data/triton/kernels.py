@@ -1,5 +1,5 @@
 # ruff: noqa: N803
-"""Kernels in Triton: those of its tutorials 06, 02, 05 and 03, and the experts of vLLM."""
+"""Kernels in Triton: of its tutorials 06, 02, 05 and 03, FlexAttention, and the experts of vLLM."""
 
 import triton
 import triton.language as tl
@@ -75,6 +75,73 @@ def flash_attention(q, k, v, out, logs, scale, batch, heads, sequence,
     sums, total, top = state
     tl.store(logs + head * sequence + first_row + tl.arange(0, BLOCK_M), top + tl.math.log2(total))
     out.store([at + first_row, 0], (sums / total[:, None]).to(out.dtype))
+
+
+@triton.jit
+def to_next_block(step, blocks, count, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+                  BLOCK_N: tl.constexpr):  # fmt: skip
+    at = step // STEPS
+    this = tl.load(blocks + at, eviction_policy="evict_last")
+    following = tl.load(blocks + at + 1, eviction_policy="evict_last", mask=at + 1 < count)
+    is_last = (step + 1) % STEPS == 0
+    return ((following - this) * BLOCK - (STEPS - 1) * BLOCK_N) * is_last + (1 - is_last) * BLOCK_N
+
+
+@triton.jit
+def over_blocks(state, q, keys, values, first_row, counts, blocks, row, scale,
+                SEQUENCE: tl.constexpr, HEAD: tl.constexpr, BLOCK: tl.constexpr,
+                BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, masked: tl.constexpr):  # fmt: skip
+    sums, total, top = state
+    blocks += row * (SEQUENCE // BLOCK)
+    begin, count = tl.load(blocks) * BLOCK, tl.load(counts + row)
+    end = tl.minimum(count * (BLOCK // BLOCK_N), tl.maximum(tl.cdiv(SEQUENCE, BLOCK_N), 1))
+    inner = tl.arange(0, HEAD)
+    rows = (first_row + tl.arange(0, BLOCK_M))[:, None]
+    columns = (begin + tl.arange(0, BLOCK_N))[None, :]
+    moved = 0
+    for step in range(0, end):
+        at = begin + moved + tl.arange(0, BLOCK_N)
+        k = tl.load(keys + at[:, None] * HEAD + inner[None, :])
+        scores = tl.dot(q, tl.trans(k)) * scale
+        if masked:
+            scores = tl.where(rows >= columns, scores, float("-inf"))
+        scores *= 1.44269504
+        higher = tl.maximum(top, tl.max(scores, 1))
+        finite = tl.where(higher == float("-inf"), 0, higher)
+        shrunk = tl.math.exp2(top - finite)
+        weights = tl.math.exp2(scores - finite[:, None])
+        total = total * shrunk + tl.sum(weights, 1)
+        sums = sums * shrunk[:, None]
+        v = tl.load(values + at[:, None] * HEAD + inner[None, :])
+        sums = tl.dot(weights.to(q.dtype), v, sums)
+        top = higher
+        offset = to_next_block(step, blocks, count, BLOCK, BLOCK // BLOCK_N, BLOCK_N)
+        columns = columns + offset
+        moved += offset
+    return sums, total, top
+
+
+@triton.jit
+def flex_attention(q, k, v, out, counts, blocks, full_counts, full_blocks, scale,
+                   HEADS: tl.constexpr, SEQUENCE: tl.constexpr, BLOCK: tl.constexpr,
+                   HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                   causal: tl.constexpr):  # fmt: skip
+    at = (tl.program_id(1) * HEADS + tl.program_id(2)) * SEQUENCE * HEAD
+    first_row = tl.program_id(0) * BLOCK_M
+    rows, inner = first_row + tl.arange(0, BLOCK_M), tl.arange(0, HEAD)
+    top = tl.zeros([BLOCK_M], tl.float32) - float("inf")
+    total = tl.zeros([BLOCK_M], tl.float32)
+    state = tl.zeros([BLOCK_M, HEAD], tl.float32), total, top
+    tile = tl.load(q + at + rows[:, None] * HEAD + inner[None, :])
+    row = tl.program_id(0) // (BLOCK // BLOCK_M) if causal else 0
+    state = over_blocks(state, tile, k + at, v + at, first_row, counts, blocks, row, scale,
+                        SEQUENCE, HEAD, BLOCK, BLOCK_M, BLOCK_N, causal)  # fmt: skip
+    if causal:
+        state = over_blocks(state, tile, k + at, v + at, first_row, full_counts, full_blocks, row,
+                            scale, SEQUENCE, HEAD, BLOCK, BLOCK_M, BLOCK_N, False)  # fmt: skip
+    sums, total, top = state
+    sums = sums / tl.where(total == 0.0, 1, total)[:, None]
+    tl.store(out + at + rows[:, None] * HEAD + inner[None, :], sums.to(out.dtype.element_ty))
 
 
 @triton.jit

@@ -48,6 +48,13 @@ def types(kernel, given):
         rest = {"logs": "*fp32", "scale": "fp32", "batch": "i32", "heads": "i32", "sequence": "i32"}
         constants = {"HEAD": d} | {n: given[n] for n in ("BLOCK_M", "BLOCK_N", "causal")}
         return tensors | rest, constants, ["q", "k", "v", "out", "logs", "sequence"]
+    if kernel == "flex_attention":
+        tensors = dict.fromkeys(("q", "k", "v", "out"), "*bf16")
+        tensors |= dict.fromkeys(("counts", "blocks", "full_counts", "full_blocks"), "*i32")
+        constants = {"HEADS": 16, "SEQUENCE": 4096, "BLOCK": 128 if given["causal"] else 2**30}
+        constants |= {"HEAD": given["head"]}
+        constants |= {n: given[n] for n in ("BLOCK_M", "BLOCK_N", "causal")}
+        return tensors | {"scale": "fp32"}, constants, list(tensors)
     if kernel == "matmul":
         element, result = KINDS[given["kind"]]
         strides = ["a_rows", "a_columns", "b_rows", "b_columns", "c_rows"]

@@ -76,14 +76,15 @@ def kind_of(words):
     return next((kind for kind, name in CLASSES.items() if re.match(name, words)), "other")
 
 
-def count_nvidia(code, usage):
-    """Return the same of NVIDIA's machine code."""
+def count_nvidia(code, usage, word="copies"):
+    """Return the same of NVIDIA's machine code, with the class of loads of fewer than 16 bytes."""
     of = make.CLASS_OF | dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA"), "matrix")
     of |= {"LDG": "copies", "LDSM": "shared_loads"}
     loops = {}
-    for (*_, name, _), head in zip(code, make.loops(code), strict=True):
+    for (*_, name, rest), head in zip(code, make.loops(code), strict=True):
         if head is not None:
-            loops.setdefault(head, Counter())[of.get(name, "integer")] += 1
+            kind = word if name == "LDG" and ".128" not in rest else of.get(name, "integer")
+            loops.setdefault(head, Counter())[kind] += 1
     found = [loops[head] for head in sorted(loops) if loops[head]["matrix"]]
     return {"registers": usage["REG"], "stack_bytes": usage["STACK"]}, found
 
@@ -91,11 +92,14 @@ def count_nvidia(code, usage):
 def row_of(kernel, target, given, done):
     """Return a row of the table; loops that are unrolled are divided by their copies of a step."""
     assembly = done.asm.get("amdgcn")
-    row, loops = (
-        count_amd(assembly) if assembly else count_nvidia(*make.instructions(done.asm["cubin"]))
-    )
-    is_product = kernel != "flash_attention"
-    turns = 1
+    is_flex = kernel == "flex_attention"  # loads numbers of blocks; the loop with the mask is first
+    if assembly:
+        row, loops = count_amd(assembly)
+    else:
+        code = make.instructions(done.asm["cubin"])
+        row, loops = count_nvidia(*code, *(("loads",) if is_flex else ()))
+    loops = loops[::-1] if is_flex else loops
+    is_product, turns = "attention" not in kernel, 1
     if is_product and assembly:
         threads = given["num_warps"] * (64 if target.startswith("gfx9") else 32)
         factors = [given[b] * given["BLOCK_K"] for b in ("BLOCK_M", "BLOCK_N")]
@@ -113,7 +117,8 @@ def row_of(kernel, target, given, done):
 
 def main():
     """Write the tables of the kernels that are named, or of all."""
-    for table in sys.argv[1:] or ("matmul", "matmul_odd", "matmul_fp64", "moe", "flash_attention"):
+    for table in sys.argv[1:] or ("matmul", "matmul_odd", "matmul_fp64", "moe", "flash_attention",
+                  "flex_attention"):
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
         kernel = table.removesuffix("_odd").removesuffix("_fp64")
         for given in make.configurations(path):
