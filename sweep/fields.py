@@ -15,6 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+"""Values along axes, of any type."""
+
 PARAMETER = "tuning parameter"
 """How the long name of a tuning parameter begins, in results."""
 

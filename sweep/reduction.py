@@ -14,11 +14,9 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sweep.fields import Array
 from sweep.fronts import merge_fronts
-
-Array = NDArray[Any]
 
 N_CODES = 256
 NOWHERE = 1 << 62

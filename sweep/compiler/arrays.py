@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from sweep.compiler.passes import BUILDING, endings
 from sweep.compiler.selections import NAMES
 from sweep.compiler.source import Pass, Point
+from sweep.fields import Array
 
-Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array]
 """The inputs of a pass by name, in shapes that broadcast."""
 

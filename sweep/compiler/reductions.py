@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from sweep.fields import Array
 from sweep.fronts import merge_fronts
 from sweep.jit import compiled
 from sweep.reduction import NOWHERE, Keep, Kept
-
-Array = np.ndarray[Any, Any]
 
 TILE = 4096
 """Most points of a tile: some ten clocked tables of this length fit the second level cache, and

@@ -28,12 +28,10 @@ from sweep.evaluation.tables import (
     with_long_rows,
 )
 from sweep.evaluation.variables import Variable, variables
-from sweep.fields import STATUS
+from sweep.fields import STATUS, Array
 from sweep.models import get_model
 from sweep.models.base import Model
 from sweep.space import Box, KernelSpace, Plan, cut_box
-
-Array = np.ndarray[Any, Any]
 
 
 class Buffers(dict[str, Array]):

@@ -25,7 +25,7 @@ from sweep.evaluation.variables import (
     group_attributes,
     variables,
 )
-from sweep.fields import VARIANTS
+from sweep.fields import VARIANTS, Array
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
 
 KEPT_READS = 2

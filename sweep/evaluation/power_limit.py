@@ -24,11 +24,10 @@ from sweep.compiler.source import Pass, input_names
 from sweep.evaluation import limits
 from sweep.evaluation.launch import clock_on_devices
 from sweep.evaluation.tables import Tables, sequence_length
+from sweep.fields import Array
 from sweep.hardware.clocks import power_inputs
 from sweep.models import get_model
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan
-
-Array = np.ndarray[Any, Any]
 
 STEPS = 7
 """Halvings: the ladder has 2^7 rungs below the asked clock."""

@@ -14,11 +14,10 @@ from sweep.errors import QueryError, check_known
 from sweep.evaluation.chunk import Buffers, evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
-from sweep.fields import PROBLEM, STACKED
+from sweep.fields import PROBLEM, STACKED, Array
 from sweep.space import CLOCK_AXES, Box, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.grid import Configurations
 
-Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
 
 POINTS = 1 << 18

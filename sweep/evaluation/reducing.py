@@ -29,11 +29,10 @@ from sweep.evaluation.launch import grid_axes
 from sweep.evaluation.power_limit import limits_of
 from sweep.evaluation.tables import Packed, Tables, form_of, is_small, pack, tables_of
 from sweep.evaluation.variables import Variable, variables
+from sweep.fields import Array
 from sweep.models import get_model
 from sweep.reduction import Kept, Reduction
 from sweep.space import Box, KernelSpace, Plan, cut_box
-
-Array = np.ndarray[Any, Any]
 
 Progress = Callable[[int, int], None]
 """Receives evaluations done and evaluations in all, from any thread."""

@@ -19,11 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sweep.fields import POWER_STATUS, STATUS
+from sweep.fields import POWER_STATUS, STATUS, Array
 
-Array = NDArray[np.float64]
 Rows = tuple[tuple[float, ...], ...]
 
 MODEL_DOMAIN = float(STATUS["model_domain"])

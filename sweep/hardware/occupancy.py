@@ -24,15 +24,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sweep.fields import LIMITER, STATUS
+from sweep.fields import LIMITER, STATUS, Array
 from sweep.hardware.occupancy_limits import Limits
-
-Array = NDArray[Any]
 
 # Registers per thread for which Fermi allocates in units of 128 and not of 64: listed by the
 # calculator spreadsheet (version 5.1, sheet "GPU Data") and by cuda_occupancy.h of CUDA 7.

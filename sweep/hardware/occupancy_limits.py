@@ -18,11 +18,9 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import SpecError
-
-Array = NDArray[Any]
+from sweep.fields import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,11 +20,9 @@ cache keeps it as long.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from sweep.fields import Array
 
 
 def lost(distance: Array, capacity: Array) -> Array:

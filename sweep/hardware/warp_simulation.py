@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sweep.fields import Array
 from sweep.hardware.memory_rules import HALF_WARP, LINE_BYTES, bank_layout
 from sweep.jit import compilable, compiled
-
-Array = NDArray[Any]
 
 SECTOR_BYTES = 32
 # The places of their names in RULES.

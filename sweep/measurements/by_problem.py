@@ -7,12 +7,11 @@ together, as matrices with a line for each problem.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-Array = np.ndarray[Any, Any]
+from sweep.fields import Array
 
 
 def matrices(problem: Array) -> Iterator[tuple[Array, Array]]:

@@ -13,8 +13,8 @@ from sweep.errors import QueryError
 from sweep.evaluation.chunk import evaluate_points
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
+from sweep.fields import Array
 from sweep.query.agreement import spearman
-from sweep.query.grid import Array
 from sweep.query.pairing import Paired, paired
 from sweep.runs.record import Source, space_of
 from sweep.space import Space

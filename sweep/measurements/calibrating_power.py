@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, SpecError, counted
+from sweep.fields import Array
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import Pair
 from sweep.measurements.clock_ranges import clock_range, possible, widened
-from sweep.measurements.power import Array, PowerFit, anchored, clocks_alone, energy_losses, fitted
+from sweep.measurements.power import PowerFit, anchored, clocks_alone, energy_losses, fitted
 from sweep.measurements.power_table import PowerTable, read_power
 from sweep.query import Answer
 from sweep.specs import Device, load_device, parse_device

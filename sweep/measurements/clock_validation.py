@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import ClockTimes, read_clock_times
 from sweep.measurements.clock_ranges import clock_range, widened
@@ -33,7 +34,6 @@ from sweep.specs import Device, load_device
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = NDArray[np.float64]
 Pair = tuple[float, float]
 
 CORE_RULE = "(time ~ 1/core clock)"

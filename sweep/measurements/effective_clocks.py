@@ -17,11 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sweep.fields import Array
 from sweep.measurements.clock_ranges import possible
-
-Array = NDArray[np.float64]
 
 REACH = 16
 """Largest ratio of effective and real clocks that is searched, in either direction."""

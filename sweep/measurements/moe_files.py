@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, counted
-from sweep.evaluation.problems import Array, Problems, Progress, narrowed
+from sweep.evaluation.problems import Problems, Progress, narrowed
+from sweep.fields import Array
 from sweep.importers.tuners.configurations import DRIVER_NAMES, MOE, vllm_text
 from sweep.runs.covering import groups_of
 from sweep.runs.record import Source, space_of

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.importers.tuners.table import Pair
 from sweep.measurements.power_table import PowerTable
-
-Array = NDArray[np.float64]
 
 KNOTS = 6
 """Most knots of the voltage curve between the lowest and the highest core clock."""

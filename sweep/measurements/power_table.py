@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
 from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power
@@ -26,8 +27,6 @@ from sweep.measurements.clock_ranges import clocks_not_held
 from sweep.measurements.clock_validation import mixes_at
 from sweep.microbenchmarks.power import drawn
 from sweep.specs import Device
-
-Array = NDArray[np.float64]
 
 FEWEST_PAIRS = 3
 """Fewest pairs of clocks of a kernel from which its activities are implied."""

@@ -11,8 +11,9 @@ import numpy as np
 from sweep.errors import QueryError, check_known, counted
 from sweep.evaluation.problems import distinct_rows, narrowed, selected_values
 from sweep.expressions import Expression, ExpressionError
+from sweep.fields import Array
 from sweep.importers.tuners.problem_table import ProblemTable
-from sweep.measurements.by_problem import Array, quantile_groups
+from sweep.measurements.by_problem import quantile_groups
 from sweep.measurements.importing import device_keys
 from sweep.space import Space
 from sweep.specs import Kernel

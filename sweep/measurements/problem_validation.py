@@ -16,8 +16,9 @@ import numpy as np
 
 from sweep.errors import QueryError, counted
 from sweep.evaluation.problems import Problems, Progress, distinct_rows, times_of_rows
+from sweep.fields import Array
 from sweep.importers.tuners.problem_table import ProblemTable
-from sweep.measurements.by_problem import Array, hits, losses, rank_correlations
+from sweep.measurements.by_problem import hits, losses, rank_correlations
 from sweep.measurements.problem_cases import Case, cases_of
 from sweep.query import Answer
 from sweep.query.agreement import or_none

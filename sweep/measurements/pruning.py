@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known, nearest
-from sweep.evaluation.problems import Array, Problems
+from sweep.evaluation.problems import Problems
+from sweep.fields import Array
 from sweep.runs.record import space_of
 from sweep.space import Plan
 

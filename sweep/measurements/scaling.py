@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweep.errors import QueryError, SpecError, check_known, counted
-from sweep.fields import STATUS
+from sweep.fields import STATUS, Array
 from sweep.hardware.clocks import power_inputs
 from sweep.measurements.clock_ranges import CLOCKS, clock_range, possible, widened
-from sweep.measurements.effective_clocks import STEPS, Array, Effective, effective, searched
+from sweep.measurements.effective_clocks import STEPS, Effective, effective, searched
 from sweep.models import model_names
 from sweep.query import Answer
 from sweep.query.agreement import or_none

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.plot import draw
 from sweep.query import Answer, Row
 from sweep.query.agreement import PairOfModels, model_pairs, scale_factor
@@ -20,7 +20,6 @@ from sweep.query.changes import changes
 from sweep.query.pairing import Paired
 from sweep.query.texts import scaled
 
-Array = NDArray[Any]
 Curve = tuple[Array, Array]
 
 COUNTS = ("lowest", "highest", "count", "share")

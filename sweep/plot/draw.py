@@ -23,10 +23,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sweep.errors import QueryError, SweepError
+from sweep.fields import Array
 from sweep.importers.files import MARK, write_whole
 from sweep.query.texts import number, scaled
-
-Array = NDArray[Any]
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#332288")
 """Okabe and Ito's colours, which colour-blind people tell apart (black replaced by indigo)."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.fronts import knee
 from sweep.plot import draw
 from sweep.plot.subject import Subject
@@ -19,8 +19,6 @@ from sweep.query import Row, pareto
 from sweep.query.question import SENSES, ask
 from sweep.query.reduce import cloud
 from sweep.query.texts import scaled
-
-Array = NDArray[Any]
 
 CLOUD = 400_000  # configurations looked at
 SHOWN = 10_000  # and drawn, of those within the axes

@@ -9,16 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
-from sweep.fields import COMMON_FIELDS
+from sweep.fields import COMMON_FIELDS, Array
 from sweep.plot import draw
 from sweep.plot.subject import Subject
 from sweep.query import Row
 from sweep.query.texts import scaled
-
-Array = NDArray[Any]
 
 MAX_CELLS = 200_000
 POINTS_PER_CHARACTER = 5.6  # of a label's text, its box included

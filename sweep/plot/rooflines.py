@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.plot import draw
 from sweep.plot.ceilings import Named, device_of
 from sweep.plot.maps import BEST, regime_colours
@@ -19,8 +19,6 @@ from sweep.plot.subject import Subject
 from sweep.query import Row
 from sweep.query.optima import sample
 from sweep.query.texts import number
-
-Array = NDArray[Any]
 
 COUNTS = ("floating_point_instructions", "thread_instructions", "dram_bytes")
 """The variables that a roofline needs besides times; plans keep them if their `outputs` say so."""

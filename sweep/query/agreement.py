@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.query.answer import Answer
 from sweep.query.filters import select_grid, select_kernels
-from sweep.query.grid import Array, Grid, grids_of
+from sweep.query.grid import Grid, grids_of
 
 SAMPLE = 2_000_000
 """Most configurations per kernel and device that are ranked; of more, a regular sample."""

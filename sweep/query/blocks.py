@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.fields import STACKED
-from sweep.query.grid import Array
+from sweep.fields import STACKED, Array
 from sweep.query.question import KernelPart
 
 Range = tuple[int, int]

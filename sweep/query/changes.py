@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.fronts import front, merge_fronts
 from sweep.query.agreement import or_none
 from sweep.query.answer import Answer
-from sweep.query.grid import Array, Grid, grids_of
+from sweep.query.grid import Grid, grids_of
 from sweep.query.pairing import Common, common_labels
 
 OUTCOME = ("what", "before", "after", "change", "regime_before", "regime_after")

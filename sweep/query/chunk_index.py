@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from sweep.fields import POWER_STATUS
+from sweep.fields import POWER_STATUS, Array
 from sweep.fronts import spread
 from sweep.query.blocks import Block, blocks_of
-from sweep.query.grid import Array
 from sweep.query.question import KernelPart
 from sweep.reduction import NOWHERE, Collected, Keep, Kept
 from sweep.store.reader import GroupIndex

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError
-from sweep.fields import POWER_STATUS
+from sweep.fields import POWER_STATUS, Array
 from sweep.query.answer import Answer
 from sweep.query.filters import select_kernels
-from sweep.query.grid import AbsentError, Array, grids_of
+from sweep.query.grid import AbsentError, grids_of
 from sweep.query.pictures import pictured
 from sweep.query.question import SENSES, Question, ask, check_rows
 from sweep.query.reduce import reduce

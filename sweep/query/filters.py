@@ -21,8 +21,8 @@ import numpy as np
 
 from sweep.errors import QueryError, check_known, nearest
 from sweep.expressions import Expression
-from sweep.fields import PROBLEM, STACKED
-from sweep.query.grid import AbsentError, Array, Coordinate, Grid, Index, grids_of
+from sweep.fields import PROBLEM, STACKED, Array
+from sweep.query.grid import AbsentError, Coordinate, Grid, Index, grids_of
 
 T = TypeVar("T")
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import COMMON_FIELDS, PROBLEM, STACKED
+from sweep.fields import COMMON_FIELDS, PROBLEM, STACKED, Array
 from sweep.reduction import Reducible
 from sweep.store.buckets import files_of, is_url
 from sweep.store.layout import UNWRITTEN_CODE
@@ -27,7 +26,6 @@ from sweep.store.reader import GroupIndex, StoredGroup, open_groups
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = NDArray[Any]
 Index = Mapping[str, slice | Array]
 
 CLOCKS = ("core_clock_ratio", "memory_clock_ratio", "core_clock", "memory_clock")

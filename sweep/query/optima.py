@@ -11,12 +11,12 @@ import numpy as np
 
 from sweep.errors import QueryError, counted
 from sweep.expressions import Expression
-from sweep.fields import PROBLEM, STACKED
+from sweep.fields import PROBLEM, STACKED, Array
 from sweep.fronts import spread
 from sweep.query.answer import Answer, Row
 from sweep.query.counts import UNMET, why_empty
 from sweep.query.filters import those_that_fit
-from sweep.query.grid import CLOCKS, POWER_VARIABLES, Array, Grid
+from sweep.query.grid import CLOCKS, POWER_VARIABLES, Grid
 from sweep.query.pictures import folded
 from sweep.query.question import KernelPart, Question, ask, check_rows
 from sweep.query.reduce import distinct_best, reduce

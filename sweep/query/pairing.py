@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import PROBLEM, STACKED
+from sweep.fields import PROBLEM, STACKED, Array
 from sweep.query.blocks import boxes
 from sweep.query.filters import Selection, select_grid, select_kernels
-from sweep.query.grid import CLOCKS, Array, Grid, grids_of
+from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.resting import names_in
 
 NO_SELECTION = "select one with NAME=VALUE"

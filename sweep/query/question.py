@@ -13,7 +13,7 @@ import numpy as np
 
 from sweep.errors import QueryError, check_known, nearest
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import STACKED, Array
 from sweep.query.filters import (
     Condition,
     Selection,
@@ -22,7 +22,7 @@ from sweep.query.filters import (
     select_kernels,
     those_that_fit,
 )
-from sweep.query.grid import POWER_VARIABLES, AbsentError, Array, Grid, grids_of
+from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid, grids_of
 from sweep.reduction import Keep, Reduction
 
 SENSES = {"min": 1, "max": -1}

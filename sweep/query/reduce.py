@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.errors import QueryError
-from sweep.fields import PROBLEM_SIZE
+from sweep.fields import PROBLEM_SIZE, Array
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
-from sweep.query.grid import Array, Grid
+from sweep.query.grid import Grid
 from sweep.query.question import MAX_ROWS, KernelPart, Question, dims_of
 from sweep.reduction import BEST, NOWHERE, Collected, Keep, Kept, smallest
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known, counted
-from sweep.fields import PARAMETER, STACKED
-from sweep.query.grid import CLOCKS, Array
+from sweep.fields import PARAMETER, STACKED, Array
+from sweep.query.grid import CLOCKS
 from sweep.query.question import KernelPart, ask
 from sweep.query.texts import number
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import counted
+from sweep.fields import Array
 from sweep.query.agreement import errors, found_by, kendall, or_none, scale_factor, spearman
 from sweep.query.answer import Answer
-from sweep.query.grid import Array
 from sweep.query.pairing import Paired, paired
 from sweep.query.resting import resting_note
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from sweep.errors import QueryError
 from sweep.expressions import Expression
-from sweep.fields import PROBLEM, STACKED
+from sweep.fields import PROBLEM, STACKED, Array
 from sweep.query.filters import dim_of
-from sweep.query.grid import Array
 from sweep.query.question import ask
 from sweep.query.reduce import reduce
 from sweep.reduction import Keep

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known, counted
-from sweep.evaluation.problems import Array, Problems, Progress, distinct_rows, selected_values
-from sweep.fields import PROBLEM
+from sweep.evaluation.problems import Problems, Progress, distinct_rows, selected_values
+from sweep.fields import PROBLEM, Array
 from sweep.query import Answer
 from sweep.runs.record import Source, space_of
 from sweep.space import KernelSpace, Space

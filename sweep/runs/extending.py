@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.variables import Variable, variables
-from sweep.fields import PROBLEM
+from sweep.fields import PROBLEM, Array
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, space_of
 from sweep.runs.run_size import check_fits, forecast
@@ -32,7 +31,6 @@ from sweep.store.reader import StoredArray, open_groups
 from sweep.store.root import inspect
 from sweep.store.writer import Store, open_or_create
 
-Array = NDArray[Any]
 Indices = Mapping[str, Array]
 """Indices along each dimension, the models among them; together their product."""
 

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.evaluation.variables import Variable
+from sweep.fields import Array
 from sweep.fronts import front
 from sweep.space import Box, Grid, Plan
-
-Array = NDArray[Any]
 
 PIECE = 1 << 17
 """Values per piece; a piece and its temporaries fit into a core's second-level cache."""

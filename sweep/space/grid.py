@@ -10,9 +10,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from sweep.fields import Array
+
 Values = tuple[Any, ...]
 
 CLOCK_AXES = ("core_clock", "memory_clock", "core_clock_ratio", "memory_clock_ratio")

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from sweep.errors import PlanError
 from sweep.expressions import Bounds, Expression
-from sweep.space.grid import Array, Configurations, Values
+from sweep.fields import Array
+from sweep.space.grid import Configurations, Values
 
 TABLE = 1 << 20
 """Most truth values of a condition's table."""

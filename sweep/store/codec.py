@@ -23,13 +23,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from sweep.fields import Array
 
 if TYPE_CHECKING:
     from numcodecs.blosc import Blosc
 
-
-Array = npt.NDArray[Any]
 
 SEPARATOR = "."
 """Between a chunk's numbers: all chunks of an array lie in one directory. Nested directories

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.codec import Array
+from sweep.fields import Array
 from sweep.store.journal import Entry
 from sweep.store.layout import StoreLayout, Units, Variable
 

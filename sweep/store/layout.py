@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sweep.fields import Array
 from sweep.store.codec import (
     COMPRESSION_LEVEL,
     LARGEST_CHUNK,
     SEPARATOR,
-    Array,
     Chunking,
     codec_metadata,
     fill_value,

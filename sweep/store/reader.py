@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.codec import Array, Chunking, chunk_key, fill_value
+from sweep.fields import Array
+from sweep.store.codec import Chunking, chunk_key, fill_value
 from sweep.store.index import CELLS, CODES, FRONTS, INDEX_ARRAYS, NUMBERS
 from sweep.store.layout import ROOT_DOCUMENT, Units
 from sweep.store.root import StoreInfo, inspect

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sweep.errors import StoreError
+from sweep.fields import Array
 from sweep.store.buckets import BucketFiles, Files, files_of
-from sweep.store.codec import Array, Chunking, chunk_key
+from sweep.store.codec import Chunking, chunk_key
 from sweep.store.creation import create, is_vacant, place, static_objects
 from sweep.store.index import index_arrays
 from sweep.store.journal import Entry, Journal, Unit, journal_entries, open_journal

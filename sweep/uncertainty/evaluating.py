@@ -16,13 +16,13 @@ import numpy as np
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
-from sweep.fields import STACKED
+from sweep.fields import STACKED, Array
 from sweep.models import get_model, model_names
 from sweep.space import Dimension, Grid, KernelSpace, Plan, Space, with_derived
 from sweep.space.grid import Configurations
 from sweep.specs import Device, Kernel, parse_device
 from sweep.specs.formats import split_unit
-from sweep.uncertainty.branching import Array, each_way
+from sweep.uncertainty.branching import each_way
 from sweep.uncertainty.parameters import Uncertain, uncertain
 
 TIME = "execution_time"

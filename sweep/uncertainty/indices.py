@@ -7,13 +7,12 @@ Communications 181, 2010, Table 2, (b)), total after Jansen (ibid., Table 2, (f)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sweep.errors import QueryError
-
-Array = np.ndarray[Any, Any]
+from sweep.fields import Array
 
 RESAMPLED = 200
 """Bootstrap samples behind an interval."""

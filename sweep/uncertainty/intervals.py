@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from sweep.errors import QueryError
+from sweep.fields import Array
 from sweep.query import Answer, Row
 from sweep.query.pairing import Paired
 from sweep.runs.record import Source
-from sweep.uncertainty.branching import Array
 from sweep.uncertainty.candidates import BY, space_behind
 from sweep.uncertainty.evaluating import TIME, Sampled, grouped
 from sweep.uncertainty.indices import places

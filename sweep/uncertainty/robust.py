@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import counted
+from sweep.fields import Array
 from sweep.query import Answer, Row
 from sweep.runs.record import Source
-from sweep.uncertainty.branching import Array
 from sweep.uncertainty.candidates import BY, candidates
 from sweep.uncertainty.evaluating import TIME, Sampled
 from sweep.uncertainty.indices import places

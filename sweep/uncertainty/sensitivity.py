@@ -12,10 +12,10 @@ import numpy as np
 
 from sweep import query
 from sweep.errors import QueryError, counted
+from sweep.fields import Array
 from sweep.query import Answer
 from sweep.query.texts import percent, quantity
 from sweep.runs.record import Source
-from sweep.uncertainty.branching import Array
 from sweep.uncertainty.candidates import BY, candidates
 from sweep.uncertainty.evaluating import TIME, Sampled
 from sweep.uncertainty.indices import design, indices, places

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.importers.tuners.measurements import Array, Measurements
+from sweep.fields import Array
+from sweep.importers.tuners.measurements import Measurements
 from sweep.importers.tuners.search_space import SearchSpace, Value
 from sweep.importers.tuners.skeleton import AXES
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sweep.errors import TuningError, nearest
-from sweep.fields import STACKED, Flags
+from sweep.fields import STACKED, Array, Flags
 from sweep.importers.files import Source
 from sweep.importers.tuners.search_space import SearchSpace, Value
 from sweep.specs.names import check_name, is_word
@@ -20,7 +19,6 @@ from sweep.specs.names import check_name, is_word
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = npt.NDArray[Any]
 
 STATUSES = ("valid", "constraint", "compilation", "runtime", "correctness", "timeout", "failed",
             "not_measured")  # fmt: skip

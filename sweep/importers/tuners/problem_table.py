@@ -7,17 +7,15 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError
+from sweep.fields import Array
 from sweep.importers.files import Source, read_source
 from sweep.importers.tuners.table import DEVICES, Columns, header_of, time_column
 from sweep.specs.reading import load_toml
-
-Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 16
 """Lines whose cells are held as text at once."""

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError, check_total
+from sweep.fields import Array
 from sweep.importers.files import Source
 from sweep.specs.names import check_name, is_word
 
-Array = npt.NDArray[Any]
 Value = float | str | bool
 
 MOST_VALUES = 100_000
