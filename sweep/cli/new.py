@@ -123,7 +123,7 @@ def _given(word: str) -> Measurement:
     numbers = {key.name: (path, key) for path, key in keys()}
     texts = [key.name for key in DEVICE[""].keys if key.name != "schema"]
     if name in texts:
-        return Measurement(name, text, "", None, "given", "", source=_BY_HAND)
+        return Measurement(name, text, method="given", source=_BY_HAND)
     check_known(name, (*texts, *numbers), f"{word}: no key of device files", error=SweepError)
     path, key = numbers[name]
     try:
@@ -133,7 +133,7 @@ def _given(word: str) -> Measurement:
     if reason := check_value(key, value)[1]:
         raise SweepError(f"{word}: {reason}")
     unit = key.unit.suffix if key.unit else ""
-    return Measurement(path, value, unit, None, "given", "", place=word, source=_BY_HAND)
+    return Measurement(path, value, unit, method="given", place=word, source=_BY_HAND)
 
 
 _BY_HAND = "assumed: given when the file was begun; write where it comes from"

@@ -54,15 +54,14 @@ def _read(source: Source) -> list[Measurement]:
     runs = re.findall(r"running \./(\S+)", text)
     if twice := next((name for name in runs if runs.count(name) > 1), None):
         raise source.error(f"runs {twice[:60]} twice: two runs, or two GPUs, in one file?")
-    found.add("name", names[0], "", "query", "system_config")
-    found.add("vendor", "NVIDIA", "", "query", "system_config")
+    found.gpu(names[0], "NVIDIA", "system_config")
     # The device's own: deviceQuery before it may list several.
     own = text[text.index("Device Name") :]
     if capability := re.search(r"CUDA version number\s*=\s*(\d+\.\d)", own):
-        found.add("compute_capability", capability[1], "", "query", "system_config")
+        found.query("compute_capability", capability[1], "system_config")
     for pattern, key, unit in _IDENTITY:
         if match := re.search(pattern + _NUMBER, own if key == "clocks.core_nominal" else text):
-            found.add(key, match[1], unit, "query", pattern.partition(r"\s")[0])
+            found.query(key, match[1], pattern.partition(r"\s")[0], unit)
     base = re.search(r"GPU Base Clock rate\s+=" + _NUMBER, own)
     if base:  # the micro-benchmarks are run at it, see the tuner's README
         found.clocks = Clocks(found.number(base[1], "GPU Base Clock rate", "MHz"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sweep.errors import SweepError, printable
-from sweep.importers.microbenchmarks.measurement import METHODS, Measurement
+from sweep.importers.microbenchmarks.measurement import METHODS, TEXTS, Measurement
 from sweep.importers.microbenchmarks.merging import Merged
+from sweep.importers.microbenchmarks.shipped import SECTIONS
 from sweep.specs.formats import DEVICE, Key
 from sweep.specs.kernel import toml
 from sweep.specs.reading import Report, quoted_path
@@ -21,8 +22,6 @@ WHO_SAYS = {
     "compute_capability": "deviceQuery, mt4g or nvbench; AMD's compiler_target rocminfo",
 }
 """Which tools say what a device file needs."""
-
-_HEAD = ("name", "vendor", "architecture", "compute_capability", "compiler_target")
 
 
 def lacking(known: Merged) -> list[Key]:
@@ -93,8 +92,8 @@ def device_text(
         "",
         "schema = 1",
     ]
-    lines += [f"{name} = {toml(str(known.texts[name].value))}" for name in _HEAD
-              if name in known.texts]  # fmt: skip
+    texts = {name: known.texts[name] for name in TEXTS if name in known.texts}
+    lines += [f"{name} = {toml(str(one.value))}" for name, one in texts.items()]
     sources = {"identity": _identity(known)}
     deviations = {}
     for section, entries in _sections(known):
@@ -126,7 +125,7 @@ def device_text(
 
 
 def _sections(known: Merged) -> Iterator[tuple[str, list[tuple[Measurement, Key]]]]:
-    for section in ("clocks", "chip", "matrix", "occupancy", "host_link", "microbenchmark"):
+    for section in SECTIONS:
         if section == "occupancy" and "compute_capability" in known.texts:
             continue
         entries = [(known.chosen[f"{section}.{key.stem}"], key) for key in DEVICE[section].keys

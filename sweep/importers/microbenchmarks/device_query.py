@@ -27,8 +27,7 @@ def _read(source: Source) -> list[Measurement]:
     one_gpu(source, "deviceQuery", names, "CUDA_VISIBLE_DEVICES=0")
     versions = re.search(r"CUDA Driver Version / Runtime Version +(.*?) *$", text, re.MULTILINE)
     found = Findings(source, "deviceQuery", f"driver / runtime {versions[1]}" if versions else "")
-    found.add("name", names[0], "", "query", "Device 0")
-    found.add("vendor", "NVIDIA", "", "query", "Device 0")
+    found.gpu(names[0], "NVIDIA", "Device 0")
     for key, pattern, unit in _FIELDS:
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:
@@ -36,7 +35,7 @@ def _read(source: Source) -> list[Measurement]:
             raise source.error(f"no '{place}': truncated, or not in English (LC_ALL=C)?")
         is_word = key == "compute_capability"
         value = match[1] if is_word else found.number(match[1], key.partition(".")[2], unit)
-        found.add(key, value, unit, "query", key.rpartition(".")[2].replace("_", " "))
+        found.query(key, value, key.rpartition(".")[2].replace("_", " "), unit)
     return found.found
 
 

@@ -85,10 +85,10 @@ class Measurement:
 
     key: str
     value: Any
-    unit: str
-    deviation: float | None
-    method: str
-    tool: str
+    unit: str = ""
+    deviation: float | None = None
+    method: str = "rule"
+    tool: str = ""
     version: str = ""
     clocks: Clocks = Clocks()
     place: str = ""

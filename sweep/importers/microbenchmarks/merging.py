@@ -94,18 +94,7 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     given, result = list(measurements), Merged()
     for key in TEXTS:
         _choose_text(result, key, [m for m in given if m.key == key])
-    capability, target = (_text(result, key) for key in ("compute_capability", "compiler_target"))
-    if not (capability or target) and (target := target_of(_text(result, "name"))):
-        result.texts["compiler_target"] = Measurement("compiler_target", target, "", None,
-                                                      "same_capability", "")  # fmt: skip
-    if like is not None:
-        if (capability or target) not in ("", like.target):
-            reason = f"{like.generation}, but the tools say {capability or target}"
-            raise SweepError(f"{like.key} is no device like it: it is of {reason}")
-        for key in TEXTS:
-            if (text := getattr(like, key)) and key not in result.texts:
-                result.texts[key] = Measurement(key, text, "", None, "device_file", like.key)
-        capability, target = like.compute_capability, like.compiler_target
+    capability, target = _identify(result, like)
     _same_gpu(given)
     known = dict(keys())
     found = {m.key: _base(m) for m in given if m.method in ("query", "given") and m.key in known}
@@ -113,10 +102,9 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     others = [*(of_like(like, found, other=bool(other)) if like else ())]
     sm_count = found.get("chip.sm_count", like.values["chip.sm_count"] if like else None)
     others += of_capability(capability, target, sm_count)
-    architecture = architecture_of(capability, target)
-    if architecture and "architecture" not in result.texts:
-        result.texts["architecture"] = Measurement("architecture", architecture, "", None,
-                                                   "same_capability", "")  # fmt: skip
+    if architecture := architecture_of(capability, target):
+        own = Measurement("architecture", architecture, method="same_capability")
+        result.texts.setdefault("architecture", own)
     candidates: dict[str, list[Measurement]] = {}
     for one in [*given, *others]:
         if one.key in known:
@@ -127,8 +115,9 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     _clocks(result)
     _peak_bandwidth(result, target)
     if other is not None:
-        for path in (p for p in candidates if ".dram_" in p and p.endswith("_bandwidth")):
-            candidates[path] = [_scale(result, known, other, one) for one in candidates[path]]
+        for path, found_there in candidates.items():
+            if ".dram_" in path and path.endswith("_bandwidth"):
+                candidates[path] = [_scale(result, known, other, one) for one in found_there]
     _core_clock(result, given, candidates)
     for path in (path for path in known if path not in plain):
         if path != "microbenchmark.core_clock":
@@ -138,9 +127,8 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
         result.models.setdefault(one.key, one)
     if other is not None:
         _say_taken(result, other)
-    has_units = (float(capability or 0) >= 7.0
-                 and "microbenchmark.tensor_fp16_fma_per" not in result.chosen)  # fmt: skip
-    if has_units and not any(path.startswith("matrix.") for path in result.chosen):
+    told = ("microbenchmark.tensor_fp16_fma_per", "matrix.")
+    if float(capability or 0) >= 7.0 and not any(path.startswith(told) for path in result.chosen):
         result.remarks.append(
             "no [matrix]: kernels with matrix instructions have no time; the data sheet says rates"
             " by type, or the file of a device that --like names"
@@ -166,6 +154,24 @@ def _choose_text(result: Merged, key: str, found: list[Measurement]) -> None:
             result.remarks.append(f"{text}: the first is taken")
         else:
             raise SweepError(f"{text}: two GPUs")
+
+
+def _identify(result: Merged, like: Device | None) -> tuple[str, str]:
+    """Complete the texts; return the compute capability and AMD's target, one of them or none."""
+    capability, target = (_text(result, key) for key in ("compute_capability", "compiler_target"))
+    if not (capability or target) and (target := target_of(_text(result, "name"))):
+        own = Measurement("compiler_target", target, method="same_capability")
+        result.texts["compiler_target"] = own
+    if like is None:
+        return capability, target
+    if (capability or target) not in ("", like.target):
+        reason = f"{like.generation}, but the tools say {capability or target}"
+        raise SweepError(f"{like.key} is no device like it: it is of {reason}")
+    for key in TEXTS:
+        if text := getattr(like, key):
+            own = Measurement(key, text, method="device_file", tool=like.key)
+            result.texts.setdefault(key, own)
+    return like.compute_capability, like.compiler_target
 
 
 def _base(one: Measurement) -> float:
@@ -293,8 +299,7 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     words = (
         f"{TRANSFERS[family]:g} transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
     )
-    chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", None, "rule", "",
-                               source=f"{kind}: {words}")  # fmt: skip
+    chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", source=f"{kind}: {words}")
 
 
 def _scale(result: Merged, known: Mapping[str, Key], like: Device, one: Measurement) -> Measurement:
@@ -331,15 +336,15 @@ def _core_clock(
     nominal = result.number("clocks.core_nominal")
     if measured and (not stated or stated[0].method == "device_file") and nominal:
         reason = "assumed: the nominal clock; no tool states the clock while it measured"
-        result.chosen[path] = Measurement(path, nominal, "MHz", None, "rule", "", source=reason)
+        result.chosen[path] = Measurement(path, nominal, "MHz", source=reason)
     elif stated:
         one = stated[0]
         own = one.source and f"{one.source.partition(':')[0]}: that of {one.tool}"
         result.chosen[path] = replace(one, key=path, value=one.clocks.core or 0.0, unit="MHz",
                                       deviation=None, note=DURING, source=own)  # fmt: skip
     elif nominal:
-        result.chosen[path] = Measurement(path, nominal, "MHz", None, "rule", "",
-                                          source="derived: the nominal clock")  # fmt: skip
+        reason = "derived: the nominal clock"
+        result.chosen[path] = Measurement(path, nominal, "MHz", source=reason)
     clock = result.number(path)
     if clock and nominal and measured and not FAR_CLOCK <= clock / nominal <= 1 / FAR_CLOCK:
         result.remarks.append(f"measured at {clock:g} MHz, the nominal clock is {nominal:g}: was"

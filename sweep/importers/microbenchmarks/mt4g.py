@@ -73,17 +73,18 @@ def _identity(
     found: Findings, data: Any, general: Mapping[str, Any], compute: Mapping[str, Any]
 ) -> None:
     for key in ("name", "vendor"):
-        found.add(key, general.get(key), "", "query", f"general.{key}")
+        found.query(key, general.get(key), f"general.{key}")
     if general.get("vendor") == "NVIDIA":  # HIP gives AMD's a number of this name, too
-        major, minor = (
-            found.table(general, "computeCapability").get(k) for k in ("major", "minor")
-        )
+        capability = found.table(general, "computeCapability")
+        major, minor = capability.get("major"), capability.get("minor")
         if major is not None and minor is not None:
-            found.add("compute_capability", f"{major}.{minor}", "", "query",
-                      "general.computeCapability")  # fmt: skip
-    for key, name in (("sm_count", "multiProcessorCount"), ("warp_size", "warpSize"),
-                      ("lanes_per_sm", "numberOfCoresPerMultiProcessor")):  # fmt: skip
-        found.add(f"chip.{key}", compute.get(name), "", "query", f"compute.{name}")
+            found.query("compute_capability", f"{major}.{minor}", "general.computeCapability")
+    for key, name in (
+        ("sm_count", "multiProcessorCount"),
+        ("warp_size", "warpSize"),
+        ("lanes_per_sm", "numberOfCoresPerMultiProcessor"),
+    ):
+        found.query(f"chip.{key}", compute.get(name), f"compute.{name}")
     for key, path in (
         ("clocks.core_nominal", ("general", "clockRate")),
         ("clocks.memory_nominal", ("memory", "main", "memoryClockRate")),
@@ -91,7 +92,7 @@ def _identity(
         ("chip.l2", ("memory", "l2", "size")),
     ):
         entry, place = found.table(data, *path), ".".join(path)
-        found.add(key, entry.get("value"), _unit(found, entry, place), "query", place)
+        found.query(key, entry.get("value"), place, _unit(found, entry, place))
 
 
 def _unit(found: Findings, entry: Mapping[str, Any], place: str) -> str:

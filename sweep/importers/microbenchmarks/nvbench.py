@@ -40,12 +40,11 @@ def _read(source: Source) -> list[Measurement]:
     chosen = [device for device in devices if not states or device.get("id") in used]
     one_gpu(source, "nvbench", [str(device.get("name")) for device in chosen], "--devices 0")
     device = chosen[0]
-    found.add("name", device.get("name"), "", "query", "devices")
-    found.add("vendor", "NVIDIA", "", "query", "devices")
+    found.gpu(device.get("name"), "NVIDIA", "devices")
     capability = found.number(device.get("sm_version"), "devices, sm_version")
-    found.add("compute_capability", f"{capability / 100:.1f}", "", "query", "devices, sm_version")
+    found.query("compute_capability", f"{capability / 100:.1f}", "devices, sm_version")
     for key, name, unit in _IDENTITY:
-        found.add(key, device.get(name), unit, "query", f"devices, {name}")
+        found.query(key, device.get(name), f"devices, {name}", unit)
     peak = device.get("global_memory_bus_bandwidth")
     _bandwidth(found, states, found.number(peak, "global_memory_bus_bandwidth") if peak else 0.0)
     return found.found

@@ -33,18 +33,16 @@ def _read(source: Source) -> list[Measurement]:
     found.version = f"driver {driver[1]}" if driver else ""
     supported = _supported(parts[1])
     for domain, clocks in supported.items():
-        found.add(f"clocks.{domain}_min", min(clocks), "MHz", "query", "Supported Clocks")
-        found.add(f"clocks.{domain}_max", max(clocks), "MHz", "query", "Supported Clocks")
+        found.clock_range(domain, clocks, "Supported Clocks")
     if supported and not names[0]:  # `nvidia-smi -q -d SUPPORTED_CLOCKS` names no product
         return found.found
     if not names[0] or "Max Clocks/Memory" not in fields:
         lacking = "Max Clocks" if names[0] else "Product Name"
         raise source.error(f"no '{lacking}': truncated, or not in English (LC_ALL=C), or not `-q`?")
-    found.add("name", names[0], "", "query", "Product Name")
-    found.add("vendor", "NVIDIA", "", "query", "Product Name")
+    found.gpu(names[0], "NVIDIA", "Product Name")
     architecture = fields.get("Product Architecture")
     if architecture and architecture not in _ABSENT:
-        found.add("architecture", architecture, "", "query", "Product Architecture")
+        found.query("architecture", architecture, "Product Architecture")
     limit = next((p for p in _LIMITS if fields.get(p, "N/A") not in _ABSENT), _LIMITS[0])
     for key, place, kind, unit in (
         ("core_max", "Max Clocks/SM", "clock", "MHz"),
@@ -55,7 +53,7 @@ def _read(source: Source) -> list[Measurement]:
             number = re.fullmatch(rf"([-\d.,]+) {unit}", text)
             if number is None:
                 raise source.error(f"{place}: '{text[:40]}': not a {kind} in {unit}")
-            found.add(f"clocks.{key}", number[1], unit, "query", place)
+            found.query(f"clocks.{key}", number[1], place, unit)
     return found.found
 
 

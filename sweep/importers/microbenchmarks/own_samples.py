@@ -41,9 +41,8 @@ def _read(source: Source) -> list[Measurement]:
 def _identity(found: Findings, samples: Samples) -> None:
     facts = samples.facts
     place = f"gpu, driver {facts.driver}"
-    for key, text in (("name", facts.name), ("vendor", "NVIDIA"),
-                      ("compute_capability", facts.capability)):  # fmt: skip
-        found.add(key, text, "", "query", place)
+    found.gpu(facts.name, "NVIDIA", place)
+    found.query("compute_capability", facts.capability, place)
     for key, number, unit in (
         ("clocks.core_nominal", facts.core_nominal, "MHz"),
         ("clocks.memory_nominal", facts.memory_nominal, "MHz"),
@@ -51,11 +50,10 @@ def _identity(found: Findings, samples: Samples) -> None:
         ("chip.memory_bus_width", facts.bus_width_bits, "bits"),
         ("chip.l2", facts.l2_bytes, "bytes"),
     ):
-        found.add(key, number, unit, "query", place)
+        found.query(key, number, place, unit)
     for domain, clocks in (("core", facts.core_clocks), ("memory", facts.memory_clocks)):
         if clocks:
-            found.add(f"clocks.{domain}_min", min(clocks), "MHz", "query", place)
-            found.add(f"clocks.{domain}_max", max(clocks), "MHz", "query", place)
+            found.clock_range(domain, clocks, place)
 
 
 def _place(value: Value) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,20 @@ class Findings:
         place = f"{self.source.path.name}, {place}"
         self.found.append(Measurement(key, value, unit, deviation, method, self.tool, self.version,
                                       clocks or self.clocks, place, note))  # fmt: skip
+
+    def query(self, key: str, value: Any, place: str, unit: str = "") -> None:
+        """Add what the driver says of the GPU, unless the file has none."""
+        self.add(key, value, unit, "query", place)
+
+    def gpu(self, name: Any, vendor: str, place: str) -> None:
+        """Add which GPU it is."""
+        self.query("name", name, place)
+        self.query("vendor", vendor, place)
+
+    def clock_range(self, domain: str, clocks: Sequence[Any], place: str) -> None:
+        """Add the lowest and the highest clock of ``core`` or ``memory`` [MHz]."""
+        for end, clock in (("min", min(clocks)), ("max", max(clocks))):
+            self.query(f"clocks.{domain}_{end}", clock, place, "MHz")
 
     def number(self, value: Any, place: str, unit: str = "") -> float:
         """Return a number above zero.

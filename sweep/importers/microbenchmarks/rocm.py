@@ -34,8 +34,8 @@ def _info(source: Source) -> list[Measurement]:
         raise source.error("no 'Wavefront Size': truncated?")
     version = re.search(r"^Runtime Version: +(\S+)", source.text, re.MULTILINE)
     found = Findings(source, "rocminfo", f"runtime {version[1]}" if version else "")
-    found.add("name", names[0], "", "query", "Marketing Name")
-    found.add("vendor", "AMD", "", "query", "Vendor Name")
+    found.query("name", names[0], "Marketing Name")
+    found.query("vendor", "AMD", "Vendor Name")
     is_rdna = (_field(agents[0], "Name") or "").startswith(_RDNA)
     factors = {"chip.sm_count": 0.5, "chip.schedulers_per_sm": 2.0} if is_rdna else {}
     for key, place, unit in _FIELDS:
@@ -43,10 +43,10 @@ def _info(source: Source) -> list[Measurement]:
         if text is None or (text.startswith("0(") and key == "chip.schedulers_per_sm"):
             continue
         if key == "compiler_target":
-            found.add(key, text, unit, "query", place)
+            found.query(key, text, place, unit)
         elif not (is_rdna and key == "chip.l1"):
             value = found.number(text.partition("(")[0], place) * factors.get(key, 1.0)
-            found.add(key, value, unit, "query", place)
+            found.query(key, value, place, unit)
     return found.found
 
 
@@ -66,12 +66,12 @@ def _smi(source: Source) -> list[Measurement]:
     one_gpu(source, "rocm-smi", gpus * source.text.count(_SMI), "`rocm-smi -d 0 -a`")
     series = re.search(r"^GPU\[\d+\]\s*: Card [Ss]eries:\s*(.*?)\s*$", source.text, re.MULTILINE)
     if series:
-        found.add("name", series[1], "", "query", "Card series")
-    found.add("vendor", "AMD", "", "query", "Card series")
+        found.query("name", series[1], "Card series")
+    found.query("vendor", "AMD", "Card series")
     for _, domain, low, high in ranges:
         kind, place = ("core", "memory")[domain == "m"], f"Valid {domain}clk range"
-        found.add(f"clocks.{kind}_min", low, "MHz", "query", place)
-        found.add(f"clocks.{kind}_max", high, "MHz", "query", place)
+        found.query(f"clocks.{kind}_min", low, place, "MHz")
+        found.query(f"clocks.{kind}_max", high, place, "MHz")
     return found.found
 
 

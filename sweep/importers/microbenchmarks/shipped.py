@@ -28,12 +28,15 @@ _OF_CAPABILITY = (
 )  # fmt: skip
 """Values of [chip] that are those of all chips of a compute capability."""
 
+SECTIONS = ("clocks", "chip", "matrix", "occupancy", "host_link", "microbenchmark")
+"""Tables of device files whose values are numbers."""
+
 _SAME_CHIP = ("chip.sm_count", "chip.memory_bus_width", "chip.l2")
 
 
 def keys() -> Iterator[tuple[str, Key]]:
     """Yield the keys of device files that are numbers, by their paths without units."""
-    for name in ("clocks", "chip", "matrix", "occupancy", "host_link", "microbenchmark"):
+    for name in SECTIONS:
         for key in DEVICE[name].keys:
             yield f"{name}.{key.stem}", key
 
