@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError
 from sweep.fields import Array
 from sweep.importers.files import Source, read_source
-from sweep.importers.tuners.table import DEVICES, Columns, header_of, time_column
+from sweep.importers.tuners.table import DEVICES, Columns, header_of, numeric, records, time_column
 from sweep.specs.reading import load_toml
 
 BLOCK = 1 << 16
@@ -116,7 +115,7 @@ def read_problem_table(
         There is no time, a line has another number of cells than the header, or an expression is
         wrong.
     """
-    header = header_of(source, next(_records(source), []))
+    header = header_of(source, next(filter(None, records(source)), []))
     time, scale = time_column(source, header, columns or Columns())
     device = next((name for name in header if name.lower() in DEVICES), "")
     own = _columns(source, header, time, {device} - {""})
@@ -132,37 +131,18 @@ def read_problem_table(
     return ProblemTable(source.name, known, seconds[timed], names, failed)
 
 
-def _records(source: Source) -> Iterator[list[str]]:
-    """Yield the lines that are not empty, the header first."""
-    try:
-        for record in csv.reader(_lines(source.text), strict=True):
-            if record:
-                yield record
-    except csv.Error as error:
-        raise source.error(f"not valid CSV: {error}") from None
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text, which may be too large to be held a second time."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start) + 1 or len(text)
-        yield text[start:end]
-        start = end
-
-
 def _columns(
     source: Source, header: Sequence[str], time: str, texts: Collection[str]
 ) -> dict[str, Array]:
     """Return the cells by column: text where one is no number, and times that are none as NaN."""
     parts: dict[str, list[Array]] = {name: [] for name in header}
-    records = itertools.islice(_records(source), 1, None)
-    number = 2
-    while block := list(itertools.islice(records, BLOCK)):
-        for at, n in enumerate(map(len, block), number):
+    below = itertools.islice(filter(None, records(source)), 1, None)
+    line = 2
+    while block := list(itertools.islice(below, BLOCK)):
+        for at, n in enumerate(map(len, block), line):
             if n != len(header):
                 raise source.error(f"line {at} has {n} cells, the header {len(header)}")
-        number += len(block)
+        line += len(block)
         for name, cells in zip(header, zip(*block, strict=True), strict=True):
             try:
                 found = np.array(cells, None if name in texts else np.float64)
@@ -170,8 +150,8 @@ def _columns(
             except ValueError:
                 if name != time:  # text, from the first line on
                     return _columns(source, header, time, {*texts, name})
-                parts[name].append(np.array([_number(cell) for cell in cells]))
-    if number == 2:
+                parts[name].append(np.array([numeric(cell) for cell in cells], np.float64))
+    if line == 2:
         raise source.error("there is no line below the header")
     return {name: np.concatenate(found) for name, found in parts.items()}
 
@@ -183,13 +163,6 @@ def _whole(column: Array) -> Array:
     if (column != np.floor(column)).any():
         return column
     return column.astype(np.int64)
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return np.nan
 
 
 def _made(source: Source, name: str, text: str, known: Mapping[str, Array], rows: int) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,10 +101,10 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     further = {n: plain_name(n) for n in header if n not in {*names, time, device}}
     rows = []
     for _, cell in lines:
-        seconds = _number(cell[time])
+        seconds = numeric(cell[time])
         status = "valid" if seconds is not None else "failed" if cell[time] else "not_measured"
         values = {name: _value(cell[name]) for name in names}
-        numbers = {plain: _number(cell[name]) for name, plain in further.items()}
+        numbers = {plain: numeric(cell[name]) for name, plain in further.items()}
         found = {name: number for name, number in numbers.items() if number is not None}
         time_s = math.nan if seconds is None else seconds * scale
         rows.append(Row(values, time_s, status, found, cell.get(device, "")))
@@ -200,15 +199,10 @@ def _clock_rows(source: Source) -> Iterator[_ClockRow]:
 
 def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the header, and for each other line its number and its values by column."""
-    try:
-        records = [
-            list(map(str.strip, r)) for r in csv.reader(io.StringIO(source.text), strict=True)
-        ]
-    except csv.Error as error:
-        raise source.error(f"not valid CSV: {error}") from None
-    header = header_of(source, records[0])
+    every = [[cell.strip() for cell in record] for record in records(source)]
+    header = header_of(source, every[0])
     lines = []
-    for number, cells in enumerate(records[1:], 2):
+    for number, cells in enumerate(every[1:], 2):
         if cells and len(cells) != len(header):
             raise source.error(f"line {number} has {len(cells)} cells, the header {len(header)}")
         if cells:
@@ -216,6 +210,28 @@ def _lines(source: Source) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     if not lines:
         raise source.error("there is no line below the header")
     return header, lines
+
+
+def records(source: Source) -> Iterator[list[str]]:
+    """Yield the records of a CSV file, empty ones too, without holding its text a second time.
+
+    Raises
+    ------
+    TuningError
+        The file is no CSV.
+    """
+    try:
+        yield from csv.reader(_lines_of(source.text), strict=True)
+    except csv.Error as error:
+        raise source.error(f"not valid CSV: {error}") from None
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def header_of(source: Source, cells: Sequence[str]) -> list[str]:
@@ -274,7 +290,8 @@ def check_column(source: Source, header: Sequence[str], name: str, what: str = "
         raise source.error(f"there is no column '{name}'{what}{listed}")
 
 
-def _number(text: str) -> float | None:
+def numeric(text: str) -> float | None:
+    """Return the number that a cell is, None for a text."""
     try:
         return float(text)
     except ValueError:
@@ -285,7 +302,7 @@ def _within(
     source: Source, line: int, name: str, text: str, low: float, high: float, unit: str = "",
     *, zero: bool = False,
 ) -> float:  # fmt: skip
-    value = _number(text)
+    value = numeric(text)
     if value is None or not low <= value <= high or (value == 0 and not zero):
         allowed = f"{low:g} to {high:g} {unit}" if unit else "a number above 0"
         raise source.error(f"line {line}: {name} = '{text[:60]}': must be {allowed}")
@@ -306,5 +323,5 @@ def _value(text: str) -> Value:
         return text.lower() == "true"
     if re.fullmatch(r"[+-]?\d{1,15}", text):
         return int(text)
-    number = _number(text)
+    number = numeric(text)
     return text if number is None or not math.isfinite(number) else number
