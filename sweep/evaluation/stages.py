@@ -22,17 +22,15 @@ from sweep.evaluation.first_cache import (
 )
 from sweep.expressions import Expression
 from sweep.hardware.affine_accesses import Affine, access_transactions, affine_transactions
-from sweep.hardware.memory_rules import bank_conflict_degree, piece_factor
+from sweep.hardware.memory_rules import LINE_BYTES, bank_conflict_degree, piece_factor
 from sweep.hardware.paths import link_bandwidth, link_latency, link_request_bytes, texture_passes
-from sweep.hardware.warp_simulation import Cost
+from sweep.hardware.warp_simulation import SECTOR_BYTES, Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
 from sweep.specs import Access, Device, Kernel
 
 TOTALS = ("instructions.", "synchronisation.")
 BANKS = {"1": 16}  # banks (and lanes that are served together) by major compute capability
 BANKS_LATER = 32
-SECTOR_BYTES = 32.0
-LINE_BYTES = 128.0
 
 
 @dataclass(frozen=True)

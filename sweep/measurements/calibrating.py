@@ -18,6 +18,7 @@ from sweep.query.agreement import spearman
 from sweep.query.pairing import Paired, paired
 from sweep.runs.record import Source, space_of
 from sweep.space import Space
+from sweep.space.space import GOLDEN
 from sweep.specs import Kernel
 from sweep.specs.corrections import SCALE, corrected, hit_rates
 
@@ -29,8 +30,6 @@ COARSE = np.linspace(-1.0, 1.0, 9)
 
 FINE = 8
 """Steps by which the best of them is then bracketed more closely, each by the golden ratio."""
-
-GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 Times = Callable[[float, Mapping[str, float]], Array]
 """Times of the chosen configurations for a scale and shifts of hit rates."""

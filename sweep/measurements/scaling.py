@@ -129,8 +129,6 @@ def _scaled(
         layout="grid",
         origin="scale",
     )
-    if watts is not None and len(plan.models) > 1:
-        raise QueryError("a measured power needs a single model, whose activities it corrects")
     if watts is not None and "power.static" not in device.values:
         raise QueryError(
             f"{device.path or device.key}: no [power] to scale: `sweep calibrate-power`"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sweep.hardware.derived import SECTOR
 from sweep.microbenchmarks.case import Case, Facts, Sample, Samples, Value, rounded
 
-SECTOR_BYTES = 32
 LEAST_RATIOS = 3
 """A line through fewer ratios of the clocks shows nothing about itself."""
 
@@ -59,4 +59,4 @@ def _rate(sample: Sample) -> float:
 
 def _service(sample: Sample, facts: Facts) -> float:
     """Return the time of a sector on one multiprocessor [s]."""
-    return SECTOR_BYTES * facts.sm_count / _rate(sample)
+    return SECTOR * facts.sm_count / _rate(sample)
