@@ -27,7 +27,7 @@ from sweep.evaluation.variables import (
 )
 from sweep.fields import VARIANTS, Array
 from sweep.reduction import Kept, Reduction
-from sweep.space import Box, KernelSpace, Plan, Space, load_plan, resolve
+from sweep.space import Box, KernelSpace, Plan, Space, laid_out
 
 if TYPE_CHECKING:
     import os
@@ -68,7 +68,7 @@ class Planned:
     @classmethod
     def of(cls, plan: Plan | Space, **options: Any) -> Planned:
         """Return the results of a plan, or of a space that is laid out already."""
-        return cls(plan if isinstance(plan, Space) else resolve(plan), **options)
+        return cls(laid_out(plan), **options)
 
     def __getitem__(self, kernel: str) -> Any:
         """Return one kernel's lazy results."""
@@ -129,11 +129,7 @@ def open_plan(plan: Plan | Space | str | os.PathLike[str]) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong. A read of more than 16 GiB raises PlanError.
     """
-    space = (
-        plan
-        if isinstance(plan, Space)
-        else resolve(plan if isinstance(plan, Plan) else load_plan(plan))
-    )
+    space = laid_out(plan)
     return _opened(space, _readers_of(space))
 
 
@@ -173,7 +169,7 @@ def evaluate(plan: Plan | Space) -> xr.DataTree:
 def _tree(plan: Plan | Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:
     import xarray as xr
 
-    space = plan if isinstance(plan, Space) else resolve(plan)
+    space = laid_out(plan)
     tree = xr.DataTree.from_dict({k.kernel.key: dataset(k, space.plan) for k in space.kernels})
     tree.attrs.update(
         plan=space.plan.name,

@@ -17,6 +17,7 @@ from sweep.expressions import Expression
 from sweep.fields import PROBLEM, STACKED, Array
 from sweep.space import CLOCK_AXES, Box, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.grid import Configurations
+from sweep.space.space import laid_out
 
 Progress = Callable[[int, int], None]
 
@@ -65,7 +66,6 @@ class Problems:
         *,
         select: Mapping[str, Any] | None = None,
         configurations: Mapping[str, Array] | None = None,
-        distinct: bool = True,
     ) -> Problems:
         """Return the problems of a plan's kernel.
 
@@ -82,8 +82,6 @@ class Problems:
         configurations : mapping of str to array, optional
             Values of the kernel's parameters, one for each configuration; a parameter that is
             missing has a single value. By default the plan's.
-        distinct : bool
-            Whether equal configurations are one.
 
         Raises
         ------
@@ -93,8 +91,7 @@ class Problems:
         space, plan = narrowed(source, tuple(sizes), dict(select or {}))
         dimension = _stacked(space)
         if configurations is not None:
-            columns = _listed(space, dimension, configurations, distinct=distinct)
-            dimension = _rows(columns)
+            dimension = _rows(_listed(space, dimension, configurations))
         return cls(space, plan, dict(sizes), dimension)
 
     def with_sizes(self, sizes: Mapping[str, Array]) -> Problems:
@@ -166,7 +163,7 @@ def times_of_rows(
     distinct : array
         For each row the number of its configuration among the different ones.
     """
-    columns = _listed(problems.space, problems.dimension, parameters, distinct=False)
+    columns = _listed(problems.space, problems.dimension, parameters)
     _, configuration = distinct_rows(columns)
     first, problem = distinct_rows(sizes)
     wanted, configurations = len(problem), int(configuration.max(initial=0)) + 1
@@ -227,9 +224,9 @@ def _stacked(space: KernelSpace) -> Dimension:
 
 
 def _listed(
-    space: KernelSpace, dimension: Dimension, columns: Mapping[str, Array], *, distinct: bool = True
+    space: KernelSpace, dimension: Dimension, columns: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return given configurations, each once, or a row for each; others have one value."""
+    """Return all parameters of given configurations; those that are not given have one value."""
     known = dimension.stacked
     assert known is not None
     full: dict[str, Array] = {}
@@ -246,8 +243,7 @@ def _listed(
                 f" the table lacks: select one with {name}=VALUE"
             )
         full[name] = np.full(n, several[0] if len(several) else values[0])
-    first = distinct_rows(full)[0] if distinct else slice(None)
-    return {name: column[first] for name, column in full.items()}
+    return full
 
 
 # ---------------------------------------------------------------------------- the plan
@@ -272,7 +268,7 @@ def narrowed(
     QueryError
         A name is unknown, or something has several values.
     """
-    whole = source if isinstance(source, Space) else resolve(source)
+    whole = laid_out(source)
     by_key = {one.kernel.key: one for one in whole.kernels}
     space = by_key[_one("kernel", list(by_key), select.pop("kernel", None))]
     kernel = space.kernel

@@ -200,7 +200,7 @@ class TritonPruner:
                     f" by parameters={{'{name}': 'THEIR_NAME'}}"
                 )
         listed = {name: np.ones(1) for name in sizes}
-        return Problems.of(self._space, listed, configurations=columns, distinct=False)
+        return Problems.of(self._space, listed, configurations=columns)
 
 
 def _all_of(config: Any) -> dict[str, Any]:

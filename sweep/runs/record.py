@@ -14,7 +14,7 @@ from sweep.errors import StoreError
 from sweep.evaluation.variables import assumptions, coordinates, group_attributes, variables
 from sweep.fields import VARIANTS
 from sweep.models import get_model
-from sweep.space import KernelSpace, Plan, Space, load_plan, parse_plan, resolve
+from sweep.space import KernelSpace, Plan, Space, laid_out, parse_plan, resolve
 from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
 from sweep.store.root import inspect
 
@@ -70,13 +70,11 @@ def space_of(source: Source) -> Space:
         The plan or a file that it names is wrong, or a record has no plan, because its store
         contains measured times.
     """
-    if isinstance(source, Space):
-        return source
     if isinstance(source, Mapping):
         if "plan" not in source:
             raise StoreError("the store holds measured times; only predictions have a plan")
         return resolve(parse_plan(source["plan"], origin="the store's plan"), texts_of(source))
-    return resolve(source if isinstance(source, Plan) else load_plan(source))
+    return laid_out(source)
 
 
 def recorded_space(store: str | os.PathLike[str]) -> Space:

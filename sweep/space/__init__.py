@@ -3,7 +3,7 @@
 from sweep.space.completing import keys_that_give, origins, what_is_missing, with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Dimension, Grid, cut_box
 from sweep.space.plan import Plan, list_plans, load_plan, parse_plan
-from sweep.space.space import KernelSpace, Space, resolve
+from sweep.space.space import KernelSpace, Space, laid_out, resolve
 from sweep.space.valid import valid_configurations
 
 __all__ = [
@@ -15,9 +15,10 @@ __all__ = [
     "Plan",
     "Space",
     "cut_box",
+    "keys_that_give",
+    "laid_out",
     "list_plans",
     "load_plan",
-    "keys_that_give",
     "origins",
     "parse_plan",
     "resolve",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -16,7 +17,7 @@ from sweep.fields import PROBLEM, STACKED
 from sweep.models import get_model, model_names
 from sweep.space.completing import with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Configurations, Dimension, Grid
-from sweep.space.plan import Plan
+from sweep.space.plan import Plan, load_plan
 from sweep.space.valid import Names, valid_configurations
 from sweep.specs import (
     DEVICE_NAMES,
@@ -201,6 +202,13 @@ def resolve(
     spaces = tuple(_kernel_space(plan, kernel, devices) for kernel in kernels)
     _check_constraints(plan, kernels)
     return Space(plan, devices, spaces)
+
+
+def laid_out(plan: Plan | Space | str | os.PathLike[str]) -> Space:
+    """Return the space of a plan, or of the name or path of one; a space as it is."""
+    if isinstance(plan, Space):
+        return plan
+    return resolve(plan if isinstance(plan, Plan) else load_plan(plan))
 
 
 def _specs(
