@@ -95,7 +95,7 @@ class Questions:
 
     def plot(self, kind: str, *arguments: Any, **options: Any) -> Any:
         """Draw these results: ``plot("heatmap", x, y)`` is ``sweep.plot.heatmap(data, x, y)``."""
-        names = {name.removesuffix("_plot"): name for name in sweep.plot.__all__}
-        if kind not in names:
-            raise sweep.QueryError(f"plot: no kind '{kind}'; one of {', '.join(names)}")
-        return getattr(sweep.plot, names[kind])(self._data, *arguments, **options)
+        kinds = sweep.plot.KINDS
+        if kind not in kinds:
+            raise sweep.QueryError(f"plot: no kind '{kind}'; one of {', '.join(kinds)}")
+        return getattr(sweep.plot, kinds[kind])(self._data, *arguments, **options)

@@ -62,11 +62,8 @@ def plot(arguments: argparse.Namespace) -> int:
         axes = dict.fromkeys(axis for grid in grids_of(data) for axis in grid.axes
                              if len(grid.axis_values(axis)) > 1)  # fmt: skip
         raise QueryError(f"a heatmap needs two dimensions: -x DIM -y DIM, of {', '.join(axes)}")
-    kinds = {"heatmap": plots.heatmap, "pareto": plots.pareto_plot, "clocks": plots.clocks_plot,
-             "occupancy": plots.occupancy_plot, "tuning": plots.tuning_plot,
-             "roofline": plots.roofline_plot,
-             "occupancy_roofline": plots.occupancy_roofline_plot}  # fmt: skip
-    figure = call_with(kinds[arguments.kind], arguments, data, select=select)
+    draw = getattr(plots, plots.KINDS[arguments.kind])
+    figure = call_with(draw, arguments, data, select=select)
     if arguments.show:
         plots.show(figure)
         return 0

@@ -21,6 +21,8 @@ _NAMES = {
     "tuning": ("tuning_plot",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+KINDS = {name.removesuffix("_plot"): name for name in _MODULES}
+"""The functions by the words for their pictures."""
 
 __all__ = [*_MODULES]
 
