@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from sweep.errors import QueryError
 from sweep.fields import Array
 from sweep.plot import draw
-from sweep.query import Answer, Row
 from sweep.query.agreement import PairOfModels, model_pairs, scale_factor
+from sweep.query.answer import Answer, Row, rows_by
 from sweep.query.changes import changes
 from sweep.query.pairing import Paired
 from sweep.query.texts import scaled
@@ -110,9 +110,8 @@ def histogram_plot(answer: Answer) -> draw.Picture:
     """
     if not {"count", "share"} <= set(answer.columns) or not len(answer):
         raise QueryError("only the answer of a histogram that counts something can be drawn")
-    groups: dict[str, list[Row]] = {}
-    for row in answer:
-        groups.setdefault(", ".join(str(row[key]) for key in answer.coordinates), []).append(row)
+    by_place = rows_by(answer, answer.coordinates)
+    groups = {", ".join(map(str, place)): rows for place, rows in by_place.items()}
     if len(groups) > len(draw.PALETTE):
         raise QueryError(
             f"{len(groups)} groups are more than the {len(draw.PALETTE)} that can be told apart: "

@@ -8,10 +8,10 @@ import numpy as np
 
 from sweep.errors import QueryError
 from sweep.plot import draw
-from sweep.query import Answer, Row
+from sweep.query.answer import Answer, Row, rows_by
+from sweep.query.question import DEFAULT_BY
 from sweep.query.texts import scaled
 
-GROUP = ("kernel", "device", "model")
 MOST_PANELS = 6
 MOST_BARS = 12
 
@@ -40,10 +40,8 @@ def tornado_plot(answer: Answer, *, most: int = MOST_BARS) -> draw.Picture:
     """
     if not {"parameter", "total", "low", "high"} <= {*answer.columns}:
         raise QueryError("a tornado plot draws the answer of `sweep sensitivity`")
-    names = [n for n in answer.coordinates if n in GROUP or len(set(answer.column(n))) > 1]
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in answer:
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    names = [n for n in answer.coordinates if n in DEFAULT_BY or len(set(answer.column(n))) > 1]
+    groups = rows_by(answer, names)
     if not 1 <= len(groups) <= MOST_PANELS:
         raise QueryError(f"a tornado plot has 1 to {MOST_PANELS} groups, not {len(groups)}")
     bars = [min(len(rows), most) for rows in groups.values()]
@@ -54,7 +52,7 @@ def tornado_plot(answer: Answer, *, most: int = MOST_BARS) -> draw.Picture:
         engine.set(rect=(0.02, 0.0, 0.98, 1.0))  # long names take more room than it thinks
         for axes, rows in zip(panels.flat, groups.values(), strict=True):
             _panel(axes, rows, most)
-            axes.set_title(", ".join(str(rows[0][name]) for name in GROUP))
+            axes.set_title(", ".join(str(rows[0][name]) for name in DEFAULT_BY))
         looks = [
             draw.entry(f"number at the {end} end of its range", color=colour, marker="s")
             for end, colour in zip(("lower", "upper"), draw.PALETTE, strict=False)

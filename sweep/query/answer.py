@@ -223,6 +223,14 @@ class Answer(Sequence[Row]):
         return "\n".join([_elements("p", above), body, _elements("p", whole.below)])
 
 
+def rows_by(rows: Iterable[Row], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """Return rows by their values in some columns, in order."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups
+
+
 def _elements(tag: str, texts: Iterable[str]) -> str:
     """Return an element of HTML for each text; a new line is one there, too."""
     lines = (html.escape(text).replace("\n", "<br>") for text in texts)

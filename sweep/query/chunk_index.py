@@ -21,14 +21,13 @@ from sweep.fronts import spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.question import KernelPart
 from sweep.reduction import NOWHERE, Collected, Keep, Kept
+from sweep.store.index import FRONT
 from sweep.store.reader import GroupIndex
 
 Answers = tuple[list[Kept], Iterator[Block]]
 
 AGAINST = 64
 """Most points of a front that a chunk's own points are compared with."""
-FRONT = ("execution_time", "energy")
-"""Objectives, both minimised, for which the index has Pareto fronts."""
 
 
 class Chunks:

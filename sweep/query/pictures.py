@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sweep.errors import counted
-from sweep.query.answer import Answer, Row
+from sweep.query.answer import Answer, Row, rows_by
 from sweep.query.grid import CLOCKS
 from sweep.query.texts import bar, number, quantity, sparkline
 
@@ -35,9 +35,7 @@ def pictured(answer: Answer, hint: str) -> Answer:
         How to see all rows.
     """
     by = answer.coordinates
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in answer:
-        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    groups = rows_by(answer, by)
     if len(groups) < 2:
         return _of_one(answer, hint)
     of_codes = BINS[0] not in answer.columns

@@ -17,6 +17,8 @@ from sweep.plot.subject import Subject
 from sweep.query import Answer, Row
 from sweep.query.optima import sample
 from sweep.query.pairing import Paired
+from sweep.query.question import DEFAULT_BY
+from sweep.query.tuning import PREFERRED
 
 T = TypeVar("T")
 
@@ -29,8 +31,6 @@ DEVICES = 8
 VALUES = 32
 """Most values of an axis of a map; of more, some evenly spread."""
 CLOCKS = ("core_clock", "memory_clock")
-PREFERRED = "combined"
-"""The model of maps and sensitivities, where it gives a time."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ def gather(
         Answer.of(
             "smallest execution_time at each value of one axis, over all others",
             rows,
-            ("kernel", "device", "model"),
+            DEFAULT_BY,
             {"cost_of_worst": "1", "cost_of_median": "1"},
             columns=("kernel", "device", "model", "axis", "values", "best_value", "worst_value",
                      "cost_of_median", "cost_of_worst"),
@@ -139,7 +139,7 @@ def _subjects(data: Any, best: Answer, select: Mapping[str, Any] | None) -> list
     found = []
     for kernel in kernels[:KERNELS]:
         row = of_kernel[kernel]
-        place = {dim: row[dim] for dim in ("kernel", "device", "model") if row.get(dim) is not None}
+        place = {dim: row[dim] for dim in DEFAULT_BY if row.get(dim) is not None}
         chosen = {**(select or {}), **place}
         found.append(Subject(data, "a map", ["execution_time"], ["min"], chosen, None))
     return found
@@ -246,7 +246,7 @@ def thinned(found: Contents, most: Mapping[str, int]) -> tuple[Answer, Answer | 
 
 
 def _group(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(dim) for dim in ("kernel", "device", "model"))
+    return tuple(row.get(dim) for dim in DEFAULT_BY)
 
 
 def points(like: Answer, best: list[Row], fronts: list[Row], sample: list[Row]) -> Answer:

@@ -26,12 +26,13 @@ from sweep.fronts import spread
 from sweep.importers.files import check_free, write_whole
 from sweep.plot.draw import PALETTE
 from sweep.query import Answer
+from sweep.query.question import DEFAULT_BY
+from sweep.query.tuning import PREFERRED
 from sweep.report import charts
 from sweep.report.charts import Chart
 from sweep.report.contents import (
     CLOCKS,
     DEVICES,
-    PREFERRED,
     Contents,
     first,
     gather,
@@ -264,7 +265,7 @@ def _document(
 def _subtitle(found: Contents) -> str:
     points, valid = (sum(found.summary.column(name)) for name in ("points", "valid"))
     parts = [f"{counted(points, 'configuration')}, {valid:,} with a time"]
-    for dim in ("kernel", "device", "model"):
+    for dim in DEFAULT_BY:
         if dim in found.summary.columns:
             names = list(dict.fromkeys(found.summary.column(dim)))
             parts.append(f"{len(names)} {dim}s" if len(names) > 1 else f"{dim} {names[0]}")

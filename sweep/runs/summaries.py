@@ -16,6 +16,7 @@ from sweep.evaluation.variables import Variable
 from sweep.fields import Array
 from sweep.fronts import front
 from sweep.space import Box, Grid, Plan
+from sweep.store.index import CODES, FRONT
 
 PIECE = 1 << 17
 """Values per piece; a piece and its temporaries fit into a core's second-level cache."""
@@ -23,8 +24,6 @@ PIECE = 1 << 17
 FRONT_POINTS = 64
 """Largest number of points of a cell's Pareto front in a summary."""
 
-FRONT = ("execution_time", "energy")
-COUNTED = ("status", "power_status", "regime")
 SMALL = 1 << 12  # number of codes below which one call counts all cells
 
 Extremes = dict[str, Array]
@@ -74,7 +73,7 @@ def summarise(
             numbers[variable.name] = _numbers(variable, grid, plan, box, extremes[variable.name])
     status = arrays["status"].reshape(math.prod(shape), -1)
     codes = {}
-    for name in COUNTED:
+    for name in CODES:
         if name in arrays:
             rows = arrays[name].reshape(status.shape)
             counts = _counts(rows, status if name == "power_status" else None)

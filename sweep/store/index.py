@@ -37,7 +37,9 @@ NUMBERS = [name for name, (_, dims, _) in INDEX_ARRAYS.items() if dims == _COLUM
 """Arrays of one column per variable, in the order of a summary's entries."""
 
 CODES = ("status", "power_status", "regime")
-FRONTS = ("execution_time", "energy", "position")
+FRONT = ("execution_time", "energy")
+"""Objectives, both minimised, for which the index has Pareto fronts."""
+FRONTS = (*FRONT, "position")
 
 ROWS = 1 << 16
 """Cells of one chunk of the index."""

@@ -9,12 +9,11 @@ from typing import Any, TypeGuard
 from sweep import query
 from sweep.errors import QueryError
 from sweep.evaluation.planned import Planned
-from sweep.query import Row
+from sweep.query.answer import Row, rows_by
+from sweep.query.question import DEFAULT_BY
 from sweep.runs.record import Source, recorded_space, space_of
 from sweep.space import Space
 from sweep.store.buckets import is_store
-
-BY = ("kernel", "device", "model")
 
 
 def candidates(
@@ -43,10 +42,8 @@ def candidates(
     """
     space = space_behind(data)
     results: Any = data if _is_store(data) else Planned.of(space)
-    names = tuple(dict.fromkeys((*BY, *by)))
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in query.top(results, n, by=names, where=where, select=select):
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    names = tuple(dict.fromkeys((*DEFAULT_BY, *by)))
+    groups = rows_by(query.top(results, n, by=names, where=where, select=select), names)
     if not groups:
         status = query.best(results, by=names, where=where, select=select)[0]["status"]
         raise QueryError(f"no configuration has a time, so nothing can be said of it ({status})")

@@ -12,8 +12,9 @@ from sweep.errors import QueryError
 from sweep.fields import Array
 from sweep.query import Answer, Row
 from sweep.query.pairing import Paired
+from sweep.query.question import DEFAULT_BY
 from sweep.runs.record import Source
-from sweep.uncertainty.candidates import BY, space_behind
+from sweep.uncertainty.candidates import space_behind
 from sweep.uncertainty.evaluating import TIME, Sampled, grouped
 from sweep.uncertainty.indices import places
 
@@ -206,7 +207,7 @@ def conformal_ratios(ratios: Array, level: float, what: str = "") -> tuple[float
 def _check(answer: Answer, level: float) -> None:
     if not 0.0 < level < 1.0:
         raise QueryError(f"an interval of {level * 100:g} %: above 0 and below 100")
-    if TIME not in answer.columns or not {*BY, "status"} <= {*answer.columns}:
+    if TIME not in answer.columns or not {*DEFAULT_BY, "status"} <= {*answer.columns}:
         raise QueryError(f"an interval belongs to an {TIME}, and the answer has none")
 
 

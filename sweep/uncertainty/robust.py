@@ -12,8 +12,10 @@ import numpy as np
 from sweep.errors import counted
 from sweep.fields import Array
 from sweep.query import Answer, Row
+from sweep.query.agreement import or_none
+from sweep.query.question import DEFAULT_BY
 from sweep.runs.record import Source
-from sweep.uncertainty.candidates import BY, candidates
+from sweep.uncertainty.candidates import candidates
 from sweep.uncertainty.evaluating import TIME, Sampled
 from sweep.uncertainty.indices import places
 
@@ -86,10 +88,11 @@ def robust(
     coordinates = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in _COLUMNS]
     notes.append(f"compared are the best {n} of each group with the files' numbers, no others")
     units = {TIME: "s", **dict.fromkeys(("regret_95", "regret_mean", "best_in", "covered"), "1")}
-    columns = (*BY, *_COLUMNS[:2], *(c for c in coordinates if c not in BY), *_COLUMNS[2:])
+    further = [name for name in coordinates if name not in DEFAULT_BY]
+    columns = (*DEFAULT_BY, *_COLUMNS[:2], *further, *_COLUMNS[2:])
     title = f"configurations of small regret over {samples:,} samples of uncertain numbers"
     answer = Answer.of(title, rows, coordinates, units, notes, columns, LEGEND)
-    return replace(answer, picture=partial(_shown, answer, (*BY, *by)))
+    return replace(answer, picture=partial(_shown, answer, (*DEFAULT_BY, *by)))
 
 
 def _shown(answer: Answer, groups: Sequence[str], hint: str) -> Answer:
@@ -121,10 +124,10 @@ def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], 
                 "measure": order + 1 if is_measured else None,
                 "role": " and ".join(roles) or None,
                 TIME: rows[number][TIME],
-                "regret_95": _number(worst[number]),
-                "regret_mean": _number(mean[number]),
-                "best_in": _number(wins[:, number].mean()),
-                "covered": _number(covered.mean()) if is_measured else None,
+                "regret_95": or_none(worst[number].item()),
+                "regret_mean": or_none(mean[number].item()),
+                "best_in": or_none(wins[:, number].mean().item()),
+                "covered": or_none(covered.mean().item()) if is_measured else None,
             }
         )
     first = rows[0]
@@ -138,10 +141,6 @@ def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], 
     if len(regret) < len(times):
         note += f"; left out without any time: {counted(len(times) - len(regret), 'sample')}"
     return found, note
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def regrets(times: Array) -> Array:

@@ -14,9 +14,10 @@ from sweep import query
 from sweep.errors import QueryError, counted
 from sweep.fields import Array
 from sweep.query import Answer
+from sweep.query.question import DEFAULT_BY
 from sweep.query.texts import percent, quantity
 from sweep.runs.record import Source
-from sweep.uncertainty.candidates import BY, candidates
+from sweep.uncertainty.candidates import candidates
 from sweep.uncertainty.evaluating import TIME, Sampled
 from sweep.uncertainty.indices import design, indices, places
 from sweep.uncertainty.parameters import Uncertain
@@ -96,7 +97,7 @@ def sensitivity(
     units = {TIME: "s", "low": "s", "high": "s", **dict.fromkeys(_SHARES, "1")}
     columns = (*coordinates, *_COLUMNS)
     answer = Answer.of(title, rows, coordinates, units, notes, columns, LEGEND)
-    return replace(answer, picture=partial(_shown, answer, (*BY, *by)))
+    return replace(answer, picture=partial(_shown, answer, (*DEFAULT_BY, *by)))
 
 
 _SHARES = ("range", "total", "total_low", "total_high", "first", "first_low", "first_high")
@@ -136,7 +137,7 @@ def _of_group(sampled: Sampled, samples: int, seed: int) -> tuple[list[dict[str,
     first = sampled.rows[0]
     shared = first.configuration if isinstance(first, query.Row) else {}
     if len(sampled.rows) > 1:
-        shared = {name: shared[name] for name in BY}
+        shared = {name: shared[name] for name in DEFAULT_BY}
     rows = [
         shared | {
             TIME: nominal, "parameter": one.name, "source": one.kind, "range": one.share,
