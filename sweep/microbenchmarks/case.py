@@ -228,6 +228,20 @@ class Value:
     deviation: float | None = None
     note: str = ""
 
+    @classmethod
+    def of_cycles(cls, key: str, value: float, unit: str, method: str, sample: Sample) -> Value:
+        """Return a measured value that spreads as the cycles of a sample do."""
+        deviation = sample.spread * value
+        return cls(f"microbenchmark.{key}", value, unit, method, (sample,), deviation)
+
+    @classmethod
+    def of_rate(cls, key: str, value: float, sample: Sample) -> Value:
+        """Return a rate of the whole device [GB/s] that spreads as the times of a sample do."""
+        deviation = sample.time_spread * value
+        return cls(
+            f"microbenchmark.{key}_bandwidth", value, "GBps", "plateau", (sample,), deviation
+        )
+
 
 @dataclass(frozen=True)
 class Samples:

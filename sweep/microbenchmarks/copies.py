@@ -54,8 +54,6 @@ def values(samples: Samples) -> list[Value]:
     found = []
     for sample in samples.of("copies"):
         latency = sample.cycle / sample.counts["rounds"]
-        found.append(
-            Value(f"microbenchmark.copy_{sample.name}_latency", latency, "cycles",
-                  "dependent_chain", (sample,), sample.spread * latency)
-        )  # fmt: skip
+        key = f"copy_{sample.name}_latency"
+        found.append(Value.of_cycles(key, latency, "cycles", "dependent_chain", sample))
     return found

@@ -65,8 +65,5 @@ def values(samples: Samples) -> list[Value]:
         if not sample or name == "l2 far" and (not near or sample.cycle < APART * near.cycle):
             continue
         latency = sample.cycle / sample.counts["loads"]
-        found.append(
-            Value(f"microbenchmark.{key}", latency, "cycles", "pointer_chase",
-                  (sample,), sample.spread * latency)
-        )  # fmt: skip
+        found.append(Value.of_cycles(key, latency, "cycles", "pointer_chase", sample))
     return found

@@ -200,8 +200,7 @@ def values(samples: Samples) -> list[Value]:
         if pairs:
             issue = min((pair[0] for pair in pairs.values()), key=cycles_per_instruction)
             cost = cycles_per_instruction(issue)
-            found.append(Value(f"microbenchmark.{kind}_issue", cost, "cycles", "saturated",
-                               (issue,), issue.spread * cost))  # fmt: skip
+            found.append(Value.of_cycles(f"{kind}_issue", cost, "cycles", "saturated", issue))
     if rows:
         found.append(Value("model.lemeire.latencies", tuple(rows), "", "dependent_chain",
                            tuple(used), note="(4) and (5) of Lemeire et al."))  # fmt: skip

@@ -172,32 +172,29 @@ def values(samples: Samples) -> list[Value]:
     """
     found, total = [], samples.facts.sm_count * 1e-3  # to thousands of millions a second at MHz
     shared = samples.of("zhang_owens_2011", "shared warps ")
-    for key, side, timed, rate in (
+    for key, side, timed, rate_of in (
         ("instruction_throughput", "left", samples.of("lemeire_2016", "fp32 ilp 1 "),
          lambda s: 1.0 / lemeire_2016.cycles_per_instruction(s)),
         ("shared_bandwidth", "right", shared, _per_cycle),
     ):  # fmt: skip
-        rows = [(s.counts["warps"], rounded(rate(s) * s.core * total, 5)) for s in timed]
+        rows = [(s.counts["warps"], rounded(rate_of(s) * s.core * total, 5)) for s in timed]
         if len(rows) > 1:
             found.append(Value(f"model.zhang_owens.{key}", _rising(rows), "", "saturated",
                                tuple(timed), note=f"Figure 2, {side}"))  # fmt: skip
     for key, timed in (("shared", shared), ("l1_read", samples.of("zhang_owens_2011", "l1 read"))):
         if done := [sample for sample in timed if _per_cycle(sample) <= WARP * WIDE]:
             best = max(done, key=_per_cycle)
-            found.append(Value(f"microbenchmark.{key}_bandwidth", _per_cycle(best),
-                               "bytes_per_cycle", "saturated", (best,),
-                               best.spread * _per_cycle(best)))  # fmt: skip
+            rate, unit = _per_cycle(best), "bytes_per_cycle"
+            found.append(Value.of_cycles(f"{key}_bandwidth", rate, unit, "saturated", best))
     if (count := clusters(samples)) is not None:
         found.append(count)
     for kind in _KINDS:
         if timed := samples.of("zhang_owens_2011", f"dram {kind}"):
             best = max(timed, key=_rate)
-            found.append(Value(f"microbenchmark.dram_{kind}_bandwidth", _rate(best), "GBps",
-                               "plateau", (best,), best.time_spread * _rate(best)))  # fmt: skip
+            found.append(Value.of_rate(f"dram_{kind}", _rate(best), best))
     if l2 := samples.of("zhang_owens_2011", "l2 read"):
         best = max(l2, key=_rate)
-        found.append(Value("microbenchmark.l2_read_bandwidth", _rate(best), "GBps", "plateau",
-                           (best,), best.time_spread * _rate(best)))  # fmt: skip
+        found.append(Value.of_rate("l2_read", _rate(best), best))
     return found
 
 
