@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.cli.parser import call_with
+from sweep.cli.values import check_key
 from sweep.errors import SweepError, counted, nearest
 
 if TYPE_CHECKING:
@@ -72,8 +73,6 @@ def _ptx_of_many(arguments: argparse.Namespace, paths: Sequence[Path]) -> int:
 
 def triton(arguments: argparse.Namespace) -> int:
     """Compile a Triton kernel's configurations and write one kernel file over them."""
-    from tqdm import tqdm
-
     from sweep.cuda.triton import import_triton, jobs_of, kernel_of, read_configs
     from sweep.cuda.triton_compiling import compile_all
 
@@ -84,12 +83,12 @@ def triton(arguments: argparse.Namespace) -> int:
         for target in arguments.targets
         for job in jobs_of(arguments.place, kernel, arguments.signature, configs, target)
     ]
-
-    def shown(items: Iterator[Any], length: int) -> Iterator[Any]:
-        return iter(tqdm(items, total=length, unit="configuration", disable=None))
-
-    variants = compile_all(jobs, configs * len(arguments.targets), progress=shown,
-                           processes=arguments.processes)  # fmt: skip
+    variants = compile_all(
+        jobs,
+        configs * len(arguments.targets),
+        progress=partial(_with_bar, unit="configuration"),
+        processes=arguments.processes,
+    )
     if not any(job.divisible for job in jobs):
         note = "no argument is a multiple of 16 (i32:16, *fp16:16), so that loads are narrow"
         print(f"sweep: {arguments.place}: {note}", file=sys.stderr)
@@ -101,8 +100,6 @@ def _deliver_many(
     arguments: argparse.Namespace, variants: Sequence[Variant], source: str, compiler: str = ""
 ) -> int:
     """Write the kernel file of many configurations and its table; remarks go to stderr."""
-    from tqdm import tqdm
-
     from sweep.cuda.matching import Given, analyses_of
     from sweep.cuda.tabulated import tabulated
     from sweep.importers.files import write_all
@@ -110,13 +107,13 @@ def _deliver_many(
     from sweep.specs.compiled import appended
 
     path = Path(arguments.output) if arguments.output else None
-    if path is not None and path.suffix != ".toml":
-        raise SweepError(f"{path}: a kernel file is named KEY.toml")
+    if path is not None:
+        check_key(path, "a kernel file")
     given = call_with(Given, arguments)
     total = sum(not variant.reason for variant in variants)
-    shown = tqdm(analyses_of(variants, given), total=total, unit="file", disable=None)
+    analyses = list(_with_bar(analyses_of(variants, given), total, unit="file"))
     key = path.stem if path else "kernel"
-    found = tabulated(variants, list(shown), given, key=key, source=source, compiler=compiler)
+    found = tabulated(variants, analyses, given, key=key, source=source, compiler=compiler)
     if path is None:
         print(appended(found.text, found.table), end="")
     else:
@@ -155,8 +152,6 @@ def profile(arguments: argparse.Namespace) -> int:
 
 def compile_(arguments: argparse.Namespace) -> int:
     """Compile a kernel's variants and write the table; what is noteworthy goes to stderr."""
-    from tqdm import tqdm
-
     from sweep.cuda.compiling import Task, compile_all, table_text
     from sweep.cuda.variants import variants_of
     from sweep.importers.files import check_free, read_source, write_whole
@@ -166,20 +161,22 @@ def compile_(arguments: argparse.Namespace) -> int:
     space, capabilities = _space_to_compile(arguments)
     kernel = space.kernel
     path = Path(arguments.output) if arguments.output else _table_of(kernel)
-    if path.suffix != ".csv":
-        raise SweepError(f"{path}: a table is named KEY.csv")
+    check_key(path, "a table", ".csv")
     check_free(path, overwrite=arguments.overwrite)
     source = read_source(Path(arguments.file), LARGEST_FILE)
-    task = Task(source.text, source.path.name, arguments.entry or "", tuple(arguments.options),
-                arguments.instructions, arguments.trips, arguments.arguments,
-                arguments.library)  # fmt: skip
+    task = Task(
+        source.text,
+        source.path.name,
+        entry=arguments.entry or "",
+        options=tuple(arguments.options),
+        count=arguments.instructions,
+        trips=arguments.trips,
+        arguments=arguments.arguments,
+        library=arguments.library,
+    )
     variants = variants_of(source.text, space, arguments.also)
-
-    def shown(items: Iterator[Any], length: int) -> Iterator[Any]:
-        return iter(tqdm(items, total=length, unit="variant", disable=None))
-
-    found = compile_all(task, variants, capabilities, most=arguments.most,
-                        processes=arguments.processes, progress=shown)  # fmt: skip
+    bar = partial(_with_bar, unit="variant")
+    found = call_with(compile_all, arguments, task, variants, capabilities, progress=bar)
     text = table_text(task, variants, found)
     try:
         table = parse_table(text, path.name, kernel.parameters, kernel.sizes)
@@ -197,6 +194,13 @@ def compile_(arguments: argparse.Namespace) -> int:
     if kernel.compiled is None:
         print(f'use it: in {kernel.key}.toml, write [compiled] and table = "{path.name}"')
     return 0
+
+
+def _with_bar(items: Iterable[Any], length: int, unit: str) -> Iterator[Any]:
+    """Yield items; a progress bar counts them where the error stream is a terminal."""
+    from tqdm import tqdm
+
+    yield from tqdm(items, total=length, unit=unit, disable=None)
 
 
 def _table_of(kernel: Kernel) -> Path:
@@ -259,7 +263,6 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
     from sweep.importers.files import write_whole
     from sweep.specs import parse_kernel
 
-    if path.suffix != ".toml":
-        raise SweepError(f"{path}: a kernel file is named KEY.toml")
+    check_key(path, "a kernel file")
     parse_kernel(text, path.stem, path)
     write_whole(path, text, overwrite=overwrite)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
 from sweep.cli.questions import measured_times, open_data, over_problems, selection_of, show
+from sweep.cli.values import check_key
 from sweep.errors import SweepError, counted
 from sweep.store.buckets import is_store
 
@@ -137,8 +138,7 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
         origin=Path(arguments.measured).name,
     )
     path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
-    if path.suffix != ".toml":
-        raise SweepError(f"{path}: a kernel file is named KEY.toml")
+    check_key(path, "a kernel file")
     write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
     print("\n".join([*found.lines(), f"wrote {path}"]))
     return 0
@@ -150,8 +150,7 @@ def calibrate_power(arguments: argparse.Namespace) -> int:
     from sweep.measurements.calibrating_power import calibrate_power
 
     path = Path(arguments.output or f"{Path(arguments.device).stem}_power.toml")
-    if path.suffix != ".toml":
-        raise SweepError(f"{path}: a device file is named KEY.toml")
+    check_key(path, "a device file")
     check_free(path, overwrite=arguments.overwrite)
     found = call_with(calibrate_power, arguments, arguments.measured)
     write_whole(path, found.device.text, overwrite=arguments.overwrite)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from sweep.errors import PlanError, QueryError, SweepError
@@ -28,6 +29,12 @@ def within(
     shown = f"{number:g}" if isinstance(number, float) else number
     problem = f"outside the range {words}" if words else f"at least {low}"
     raise SweepError(f"{option} {shown}: {problem}")
+
+
+def check_key(path: Path, what: str, ending: str = ".toml") -> None:
+    """Refuse a place for a file whose name is its key where the ending is another one."""
+    if path.suffix != ending:
+        raise SweepError(f"{path}: {what} is named KEY{ending}")
 
 
 def names(text: str, option: str) -> tuple[str, ...]:
