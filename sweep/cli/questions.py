@@ -18,7 +18,7 @@ from sweep.cli.parser import call_with
 from sweep.errors import QueryError, counted, printable
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
-from sweep.query.texts import PIPE_WIDTH, encodable, terminal_width, wrapped
+from sweep.query.texts import PIPE_WIDTH, LeftOut, NoResult, encodable, terminal_width, wrapped
 from sweep.store.buckets import is_store, is_url, place_of
 from sweep.store.root import inspect
 
@@ -366,7 +366,8 @@ def text_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
 def _list_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
     """Return the configurations of the rows with a result; which have none goes to stderr."""
     form, (rows, absent) = arguments.format, shown.with_result(answer)
-    notes = [n for n in (absent, *answer.notes) if n.startswith(("no result", "left out"))]
+    every = filter(None, (absent, *answer.notes))
+    notes = [note for note in every if isinstance(note, NoResult | LeftOut)]
     if not rows:
         raise QueryError(f"--format {form}: {'; '.join(notes) or 'no row is left'}")
     text = text_of_form(form, rows, getattr(arguments, "rename", None))

@@ -15,10 +15,11 @@ from sweep.fields import PARAMETER, PROBLEM
 from sweep.fronts import knee
 from sweep.query import Answer, Row, best, pareto
 from sweep.query.grid import CLOCKS, Grid, grids_of
+from sweep.query.question import DEFAULT_BY
 from sweep.query.resting import resting_note
 from sweep.query.shown import NOTE_LINES, NOTES, absent_line
 from sweep.query.table import aligned
-from sweep.query.texts import number, quantity, terminal_width, wrapped
+from sweep.query.texts import Stars, number, quantity, terminal_width, wrapped
 from sweep.query.tuning import PREFERRED, conclusions, tunings
 
 MOST_ROWS, MOST_PAIRS = 48, 16
@@ -81,7 +82,7 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     """
     valid = [row for row in answer if row["execution_time"] is not None]
     absent = absent_line(answer.rows, answer.coordinates)
-    others = [note for note in answer.notes if not note.startswith("*")]
+    others = [note for note in answer.notes if not isinstance(note, Stars)]
     notes = [*resting_note(_of_times(valid)), *others][:NOTES] + ([absent] if absent else [])
     if not valid:
         return "\n".join(["No configuration has a time.", *_wrapped(notes)])
@@ -215,7 +216,7 @@ def fronts_of(results: Any) -> tuple[Fronts, tuple[str, ...]]:
     for row in answer:
         if row["energy"] is not None:
             fronts[row["kernel"], row["device"], row["model"]].append(row)
-    return fronts, tuple(note for note in answer.notes if note.startswith("*"))
+    return fronts, tuple(note for note in answer.notes if isinstance(note, Stars))
 
 
 def saving(front: Sequence[Row]) -> float:
@@ -239,7 +240,7 @@ def fronts_text(fronts: Fronts, notes: Iterable[str]) -> str:
     devices = list(dict.fromkeys(device for _, device, _ in fronts))
     places = [
         ["", title, *(key[i] for key in keys)]
-        for i, title in enumerate(("kernel", "device", "model"))
+        for i, title in enumerate(DEFAULT_BY)
         if len({key[i] for key in fronts}) > 1 or i == 0
     ]
     places.append(["", "points", *(f"{len(fronts[key]):>6}" for key in keys)])

@@ -18,7 +18,7 @@ from sweep.plot.subject import Subject
 from sweep.query import Row, pareto
 from sweep.query.question import SENSES, ask
 from sweep.query.reduce import cloud
-from sweep.query.texts import scaled
+from sweep.query.texts import NoResult, scaled
 
 CLOUD = 400_000  # configurations looked at
 SHOWN = 10_000  # and drawn, of those within the axes
@@ -137,7 +137,7 @@ def pareto_plot(
             handles.append(draw.entry(text, marker="o", ms=3, color="#777777"))
         else:
             axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
-        handles += [draw.entry(note) for note in answer.notes if note.startswith("no result")]
+        handles += [draw.entry(note) for note in answer.notes if isinstance(note, NoResult)]
         draw.legend(figure, handles)
     return figure
 

@@ -23,6 +23,7 @@ from sweep.query.filters import (
     those_that_fit,
 )
 from sweep.query.grid import POWER_VARIABLES, AbsentError, Grid, grids_of
+from sweep.query.texts import LeftOut
 from sweep.reduction import Keep, Reduction
 
 SENSES = {"min": 1, "max": -1}
@@ -376,5 +377,8 @@ def ask(
     )
     filters = "".join(f", {name}={value}" for name, value in select.items())
     filters += "" if condition is None else f", where {condition.text}"
-    notes = [f"left out: {', '.join(refused)} ({next(iter(refused.values()))})"] if refused else []
-    return Question(parts, groups_of([part.grid for part in parts]), filters, tuple(notes))
+    notes: tuple[str, ...] = ()
+    if refused:
+        why = next(iter(refused.values()))
+        notes = (LeftOut(f"left out: {', '.join(refused)} ({why})"),)
+    return Question(parts, groups_of([part.grid for part in parts]), filters, notes)

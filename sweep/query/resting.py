@@ -8,6 +8,7 @@ from typing import Any
 
 from sweep.fields import COMMON_FIELDS, FITTED, PLACEHOLDER
 from sweep.query.grid import POWER_VARIABLES
+from sweep.query.texts import Stars
 
 OF_LAUNCH = ("kernel: launch", "kernel: resources", "kernel: compiled", "occupancy")
 """Begin the names of values that decide what runs at once, before any model does."""
@@ -90,7 +91,7 @@ def resting_note(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for kind, names in (("assumed", assumed), ("fitted", fitted))
         if names
     ]
-    stars = [f"* rests on {' and on '.join(parts)}"] if parts else []
+    stars = [Stars(f"* rests on {' and on '.join(parts)}")] if parts else []
     return placeholder_notes(rows) + stars
 
 

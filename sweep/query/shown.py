@@ -16,6 +16,8 @@ from typing import Any
 from sweep.query.table import Column, Fitted, fitted, lines_of
 from sweep.query.texts import (
     ELLIPSIS,
+    NoResult,
+    Stars,
     in_words,
     listed,
     number,
@@ -96,7 +98,7 @@ def layout(answer: Answer, width: int | None, hint: str = "") -> Layout:
     elif not absent:
         above.append("(no rows)")
     below = wrapped(absent, width) if absent else []
-    notes = [n for n in _notes(answer, names) if is_starred or not n.startswith("* ")]
+    notes = [n for n in _notes(answer, names) if is_starred or not isinstance(n, Stars)]
     if width is not None and len(notes) > NOTES:
         further, notes = len(notes) - NOTES, notes[:NOTES]
         missing.append(f"{further} more {'note' if further == 1 else 'notes'}")
@@ -117,7 +119,7 @@ def _notes(answer: Answer, names: Iterable[str]) -> list[str]:
         for name, meaning in answer.legend.items()
         if any(n == name or (name.endswith("_K") and n.startswith(name[:-1])) for n in names)
     ]
-    notes = sorted(answer.notes, key=lambda note: not note.startswith("*"))
+    notes = sorted(answer.notes, key=lambda note: not isinstance(note, Stars))
     return [*(["; ".join(known)] if known else []), *notes]
 
 
@@ -256,7 +258,7 @@ def _text(value: Any, unit: str) -> str:
 # ---------------------------------------------------------------------------- without a result
 
 
-def with_result(answer: Answer) -> tuple[list[Row], str]:
+def with_result(answer: Answer) -> tuple[list[Row], NoResult]:
     """Return the rows that have a result, and the line about groups without any."""
     whole = answer if answer.whole is None else answer.whole  # chosen columns need not say why
     rows = [row for row, of in zip(answer, whole, strict=True) if reason_of(of) is None]
@@ -281,7 +283,7 @@ def furthest(reasons: Iterable[str], none: str) -> str:
     return max(reasons, key=lambda r: r.startswith("power: ") - (r == "constraint"), default=none)
 
 
-def absent_line(rows: Sequence[Row], coordinates: Sequence[str]) -> str:
+def absent_line(rows: Sequence[Row], coordinates: Sequence[str]) -> NoResult:
     """Return the line about groups without any result; empty if all have one.
 
     Parameters
@@ -314,7 +316,7 @@ def absent_line(rows: Sequence[Row], coordinates: Sequence[str]) -> str:
         place = joint.join(filter(None, [", ".join(filter(None, names)), where]))
         texts.append(f"{place} ({reason})" if place else reason)
     groups = f" for {len(empty)} of {len(rows)} groups" if rows[1:] else ""
-    return f"no result{groups}: {'; '.join(texts)}" if texts else ""
+    return NoResult(f"no result{groups}: {'; '.join(texts)}" if texts else "")
 
 
 # ---------------------------------------------------------------------------- models

@@ -30,6 +30,18 @@ ASCII = str.maketrans(ELLIPSIS + EIGHTHS + LEVELS[:-1] + "µ", "~" + " |||#####"
 """What stands for characters of tables where the output cannot encode them."""
 
 
+class Stars(str):
+    """A note that says what starred values rest on."""
+
+
+class NoResult(str):
+    """A note that names groups without any result, and why."""
+
+
+class LeftOut(str):
+    """A note that names what an answer is not about, and why."""
+
+
 def is_terminal() -> bool:
     """Return whether the output is a terminal."""
     try:

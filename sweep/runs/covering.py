@@ -12,6 +12,8 @@ from sweep.errors import QueryError, check_known, counted
 from sweep.evaluation.problems import Problems, Progress, distinct_rows, selected_values
 from sweep.fields import PROBLEM, Array
 from sweep.query import Answer
+from sweep.query.question import DEFAULT_BY
+from sweep.query.texts import LeftOut
 from sweep.runs.record import Source, space_of
 from sweep.space import KernelSpace, Space
 
@@ -21,7 +23,6 @@ LARGEST = 1 << 28
 HOPELESS = 1e3
 """The loss of a configuration that a problem cannot have, and of all larger ones [1]."""
 
-PLACES = ("kernel", "device", "model")
 
 LEGEND = {
     "best_for": "problems for which it is the best of these configurations",
@@ -77,7 +78,7 @@ def best_few(
         problems = Problems.of(space, sizes, select=own)
         names |= dict.fromkeys(problems.configurations.axes)
         losses, without = _losses(problems, progress)
-        place = {name: own[name] for name in PLACES}
+        place = {name: own[name] for name in DEFAULT_BY}
         if losses is None:
             raise QueryError(f"no configuration has a time ({', '.join(map(str, place.values()))})")
         chosen = least_loss(losses, most)
@@ -99,9 +100,10 @@ def best_few(
         notes.append(f"{', '.join(map(str, place.values()))}: {shapes},"
                      f" {counted(losses.shape[1], 'configuration')}")  # fmt: skip
         if without:
-            notes.append(f"left out, as nothing has a time: {counted(without, 'problem')}")
+            lacking = f"left out, as nothing has a time: {counted(without, 'problem')}"
+            notes.append(LeftOut(lacking))
     title = f"at most {counted(most, 'configuration')} that together lose least"
-    coordinates = (*PLACES, *names)
+    coordinates = (*DEFAULT_BY, *names)
     return Answer.of(title, rows, coordinates, notes=tuple(dict.fromkeys(notes)), legend=LEGEND)
 
 
@@ -134,7 +136,7 @@ def groups_of(
     tables = {one.kernel.key: _tables(one) for one in space.kernels}
     known = {key: [name for table in of for name in table] for key, of in tables.items()}
     for name in by:
-        if name not in PLACES:
+        if name not in DEFAULT_BY:
             names = dict.fromkeys(size for key in kernels for size in known.get(key, ()))
             check_known(name, names, f"--by {name}: problems differ in sizes only", "sizes:")
     for kernel in kernels:

@@ -13,7 +13,7 @@ from sweep.errors import QueryError
 from sweep.query import best, histogram, pareto, summary, top
 from sweep.query.answer import Answer
 from sweep.query.table import Column, fitted, width_of
-from sweep.query.texts import bar, encodable, sparkline, terminal_width
+from sweep.query.texts import Stars, bar, encodable, sparkline, terminal_width
 
 TREE = synthetic.three_kernels()
 ONE = synthetic.dataset()
@@ -107,7 +107,7 @@ def test_groups_without_a_result__are_one_line():
 
 def test_notes__are_at_most_three_and_stars_come_first():
     rows = [{"x": i, "regret_10": 0.5 / i, "rests_on_assumed": ["a"]} for i in (1, 2)]
-    notes = ["one", "two", "* rests on assumed values (a)", "three"]
+    notes = ["one", "two", Stars("* rests on assumed values (a)"), "three"]
     answer = Answer.of("", rows, ["x"], notes=notes, legend={"regret_K": "r", "recall_K": "?"})
     assert answer.to_table().splitlines()[-4:] == [
         "regret_K: r", notes[2], "one", "2 more notes (all: to_table(wide=True))",
