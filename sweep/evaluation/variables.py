@@ -171,9 +171,7 @@ def coordinates(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     found = [Labelled("model", ("model",), list(plan.models), attributes)]
     for dimension in space.grid.dimensions:
         if dimension.stacked is not None:
-            found += (
-                _stacked(dimension) if dimension.kind != "problem" else _problems(space, dimension)
-            )
+            found += _listed(space, dimension)
             continue
         name, values = dimension.name, list(dimension.values)
         attributes = _attributes(f"{PARAMETER} {name}")
@@ -203,32 +201,27 @@ def _clock_attributes(name: str) -> dict[str, Any]:
     return _attributes(clock, "MHz")
 
 
-def _stacked(dimension: Dimension) -> list[Labelled]:
-    """Return the coordinates of a list of configurations: their numbers and parameters."""
-    name, configurations = dimension.name, dimension.stacked
-    assert configurations is not None
-    stacks = {"stacks": list(configurations.axes), "absent": "constraint"}
-    attributes = _attributes("number of the valid configuration") | stacks
-    found = [Labelled(name, (name,), np.arange(len(configurations)), attributes)]
-    for parameter, values in configurations.axes.items():
-        column = configurations.column(parameter)
-        attributes = _attributes(f"{PARAMETER} {parameter}") | {"axis_values": list(values)}
-        shown: Any = column.tolist() if column.dtype.kind == "U" else column
-        found.append(Labelled(parameter, (name,), shown, attributes))
-    return found
-
-
-def _problems(space: KernelSpace, dimension: Dimension) -> list[Labelled]:
-    """Return the coordinates of a list of problems: their numbers, sizes and parameters."""
+def _listed(space: KernelSpace, dimension: Dimension) -> list[Labelled]:
+    """Return the coordinates of a list of configurations or problems: their numbers and values."""
     name, rows = dimension.name, dimension.stacked
     assert rows is not None
-    attributes = _attributes(f"{PROBLEM_SIZE}s: number of the row in the plan's list, from 0")
-    found = [Labelled(name, (name,), np.asarray(dimension.values), attributes)]
-    for own in rows.axes:
+    is_of_problems = dimension.kind == "problem"
+    if is_of_problems:
+        numbers = np.asarray(dimension.values)
+        attributes = _attributes(f"{PROBLEM_SIZE}s: number of the row in the plan's list, from 0")
+    else:
+        numbers = np.arange(len(rows))
+        attributes = _attributes("number of the valid configuration")
+        attributes |= {"stacks": list(rows.axes), "absent": "constraint"}
+    found = [Labelled(name, (name,), numbers, attributes)]
+    for own, values in rows.axes.items():
+        is_size = is_of_problems and own in space.kernel.sizes
+        attributes = _attributes(f"{PROBLEM_SIZE if is_size else PARAMETER} {own}")
+        if not is_of_problems:
+            attributes["axis_values"] = list(values)
         column = rows.column(own)
-        what = PROBLEM_SIZE if own in space.kernel.sizes else PARAMETER
         shown: Any = column.tolist() if column.dtype.kind == "U" else column
-        found.append(Labelled(own, (name,), shown, _attributes(f"{what} {own}")))
+        found.append(Labelled(own, (name,), shown, attributes))
     return found
 
 
