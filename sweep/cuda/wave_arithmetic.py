@@ -39,18 +39,18 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
 } | {"lg": operator.ne}
 LOGIC: dict[str, Callable[[int, int], int]] = {
-    "and": lambda a, old: a & old, "or": lambda a, old: a | old, "xor": lambda a, old: a ^ old,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor,
     "andn1": lambda a, old: ~a & old, "andn2": lambda a, old: a & ~old,
     "and_not0": lambda a, old: ~a & old, "and_not1": lambda a, old: a & ~old,
     "orn2": lambda a, old: a | ~old, "or_not1": lambda a, old: a | ~old,
 }  # fmt: skip
+SHARED = ("and", "or", "xor", "andn2", "and_not1", "orn2", "or_not1")
+"""Logic of masks that is also an instruction of its own."""
 SCALAR: dict[str, Callable[..., int]] = {
-    "s_mov": lambda a: a, "s_movk": lambda a: a, "s_not": lambda a: ~a,
-    "s_add": lambda a, b: a + b, "s_sub": lambda a, b: a - b, "s_mul": lambda a, b: a * b,
+    "s_mov": lambda a: a, "s_movk": lambda a: a, "s_not": operator.invert,
+    **{f"s_{name}": LOGIC[name] for name in SHARED},
+    "s_add": operator.add, "s_sub": operator.sub, "s_mul": operator.mul,
     "s_addc": lambda a, b, c: a + b + c, "s_subb": lambda a, b, c: a - b - c,
-    "s_and": lambda a, b: a & b, "s_or": lambda a, b: a | b, "s_xor": lambda a, b: a ^ b,
-    "s_andn2": lambda a, b: a & ~b, "s_and_not1": lambda a, b: a & ~b,
-    "s_orn2": lambda a, b: a | ~b, "s_or_not1": lambda a, b: a | ~b,
     "s_nand": lambda a, b: ~(a & b), "s_nor": lambda a, b: ~(a | b),
     "s_xnor": lambda a, b: ~(a ^ b),
     "s_lshl": lambda a, b: a << (b & 63), "s_lshr": lambda a, b: a >> (b & 63),
@@ -60,17 +60,16 @@ SCALAR: dict[str, Callable[..., int]] = {
     "s_max_i32": lambda a, b: max(a, b, key=lambda x: signed_scalar(x, 32)),
     "s_min_u32": min, "s_max_u32": max,
     "s_lshl2_add": lambda a, b: 4 * a + b, "s_lshl3_add": lambda a, b: 8 * a + b,
-    "s_mulk": lambda a, b: a * b, "s_addk": lambda a, b: a + b,
+    "s_mulk": operator.mul, "s_addk": operator.add,
     "s_bfe_u32": lambda a, b: bit_field(a, b, b >> 16),
 }  # fmt: skip
 VECTOR: dict[str, Callable[..., Any]] = {
     "v_mov_b32": lambda a: a, "v_accvgpr_read_b32": lambda a: a, "v_accvgpr_write_b32": lambda a: a,
-    "v_accvgpr_mov_b32": lambda a: a, "v_not_b32": lambda a: ~a,
-    "v_add_u32": lambda a, b: a + b, "v_add_nc_u32": lambda a, b: a + b,
-    "v_sub_u32": lambda a, b: a - b, "v_sub_nc_u32": lambda a, b: a - b,
+    "v_accvgpr_mov_b32": lambda a: a, "v_not_b32": operator.invert,
+    "v_add_u32": operator.add, "v_add_nc_u32": operator.add,
+    "v_sub_u32": operator.sub, "v_sub_nc_u32": operator.sub,
     "v_subrev_u32": lambda a, b: b - a, "v_subrev_nc_u32": lambda a, b: b - a,
-    "v_and_b32": lambda a, b: a & b, "v_or_b32": lambda a, b: a | b,
-    "v_xor_b32": lambda a, b: a ^ b,
+    "v_and_b32": operator.and_, "v_or_b32": operator.or_, "v_xor_b32": operator.xor,
     "v_lshlrev_b32": lambda a, b: b << (a & 31), "v_lshrrev_b32": lambda a, b: b >> (a & 31),
     "v_ashrrev_i32": lambda a, b: signed(b) >> (a & 31),
     "v_bfe_u32": bit_field, "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
