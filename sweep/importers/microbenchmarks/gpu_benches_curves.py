@@ -118,9 +118,9 @@ def _latency(source: Source) -> list[Measurement]:
         levels["dram_latency"] = dram[0].between(1.2 * dram[0].first, 3.0 * dram[0].first)
     levels["dram_large_latency"] = large
     for key, level in levels.items():
-        found.add(f"microbenchmark.{key}", round(level.value, 2), "cycles", "pointer_chase",
-                  f"{level.rows[0][0]:.0f} to {level.rows[-1][0]:.0f} kB",
-                  deviation=round(level.deviation, 3))  # fmt: skip
+        value, deviation = round(level.value, 2), round(level.deviation, 3)
+        found.add(f"microbenchmark.{key}", value, "cycles", "pointer_chase", level.place,
+                  deviation=deviation)  # fmt: skip
     return found.found
 
 
@@ -163,9 +163,8 @@ def _rates(found: Findings) -> list[tuple[float, float]]:
 
 
 def _rate(found: Findings, key: str, level: Plateau) -> None:
-    found.add(f"microbenchmark.{key}", round(level.value, 1), "GBps", "plateau",
-              f"{level.rows[0][0]:.0f} to {level.rows[-1][0]:.0f} kB",
-              deviation=round(level.deviation, 1))  # fmt: skip
+    value, deviation = round(level.value, 1), round(level.deviation, 1)
+    found.add(f"microbenchmark.{key}", value, "GBps", "plateau", level.place, deviation=deviation)
 
 
 LATENCY = Reader(

@@ -45,6 +45,11 @@ class Plateau:
         """The largest size over the smallest one."""
         return self.rows[-1][0] / self.rows[0][0]
 
+    @property
+    def place(self) -> str:
+        """Its sizes, in kB, in words."""
+        return f"{self.rows[0][0]:.0f} to {self.rows[-1][0]:.0f} kB"
+
     def between(self, low: float, high: float) -> Plateau:
         """Return the part with sizes in a range; the whole if that is empty."""
         return Plateau([row for row in self.rows if low <= row[0] <= high] or self.rows)
