@@ -102,9 +102,6 @@ def _deliver_many(
     """Write the kernel file of many configurations and its table; remarks go to stderr."""
     from sweep.cuda.matching import Given, analyses_of
     from sweep.cuda.tabulated import tabulated
-    from sweep.importers.files import write_all
-    from sweep.specs import parse_kernel
-    from sweep.specs.compiled import appended
 
     path = Path(arguments.output) if arguments.output else None
     if path is not None:
@@ -114,15 +111,7 @@ def _deliver_many(
     analyses = list(_with_bar(analyses_of(variants, given), total, unit="file"))
     key = path.stem if path else "kernel"
     found = tabulated(variants, analyses, given, key=key, source=source, compiler=compiler)
-    if path is None:
-        print(appended(found.text, found.table), end="")
-    else:
-        parse_kernel(appended(found.text, found.table), key, path)
-        table = path.with_name(f"{key}.compiled.csv")
-        write_all({path: found.text, table: found.table}, overwrite=arguments.overwrite)
-    for remark in found.remarks:
-        print(f"sweep: {source}: {remark}", file=sys.stderr)
-    return 0
+    return _deliver(arguments, found.text, source, found.remarks, found.table)
 
 
 def profile(arguments: argparse.Namespace) -> int:
@@ -247,22 +236,23 @@ def _devices_of(capabilities: Collection[str]) -> tuple[str, ...]:
     return tuple(found[capability] for capability in capabilities if capability in found)
 
 
-def _deliver(arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str]) -> int:
-    """Write the kernel file, or print it; remarks go to the error stream."""
+def _deliver(
+    arguments: argparse.Namespace, text: str, name: str, remarks: Iterable[str], table: str = ""
+) -> int:
+    """Write a kernel file and the table that it names, or print both; remarks go to stderr."""
+    from sweep.importers.files import write_all
+    from sweep.specs import parse_kernel
+    from sweep.specs.compiled import appended
+
+    whole = appended(text, table) if table else text
     if arguments.output:
-        _write(Path(arguments.output), text, overwrite=arguments.overwrite)
+        path = Path(arguments.output)
+        check_key(path, "a kernel file")
+        parse_kernel(whole, path.stem, path)
+        beside = {path.with_name(f"{path.stem}.compiled.csv"): table} if table else {}
+        write_all({path: text, **beside}, overwrite=arguments.overwrite)
     else:
-        print(text, end="")
+        print(whole, end="")
     for remark in remarks:
         print(f"sweep: {name}: {remark}", file=sys.stderr)
     return 0
-
-
-def _write(path: Path, text: str, *, overwrite: bool) -> None:
-    """Write a kernel file completely or not at all; the file's name must be a key."""
-    from sweep.importers.files import write_whole
-    from sweep.specs import parse_kernel
-
-    check_key(path, "a kernel file")
-    parse_kernel(text, path.stem, path)
-    write_whole(path, text, overwrite=overwrite)
