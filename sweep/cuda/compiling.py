@@ -9,7 +9,7 @@ import math
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -170,16 +170,7 @@ def compile_all(
     """
     task.cuda()  # what cannot be translated is refused at once
     for capability in capabilities:
-        if capability.startswith(amdgpu.PREFIX) and task.name.endswith(".cl"):
-            raise SweepError(f"{task.name}: for {capability} give a HIP source, not OpenCL C")
-        compiler = compiler_for(capability, task.library)
-        if capability not in compiler.capabilities:
-            known = ", ".join(compiler.capabilities)
-            is_old = target_number(capability) < LEAST_OF_NEW <= target_number(known.split(", ")[0])
-            raise SweepError(
-                f"{compiler.version} does not compile for {capability}, but for {known}"
-                + f" (for {capability}: pip install {WHEELS[-1]})" * is_old
-            )
+        _check_capability(task, capability)
     blocks = {number: variants.block(number) for number in variants.sample(most)}
     # No GPU launches a larger block, so nothing is to be known of it.
     chosen = [n for n, block in blocks.items() if math.prod(block or ()) <= MOST_THREADS]
@@ -191,30 +182,54 @@ def compile_all(
             macros = [definition(*macro) for macro in variants[number].items()]
             launch = blocks[number], variants.blocks(number)
             jobs.append((task, capability, number, macros, launch))
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for where, variant, finding in progress(_results(jobs, processes), len(jobs)):
-        found[where, variant] = finding
-    findings = (found[job[1], job[2]] for job in jobs)  # in this order, whichever ended first
-    failures = [finding["error"] for finding in findings if "error" in finding]
-    rows = []
+    ended = {found[:2]: found[2] for found in progress(_results(jobs, processes), len(jobs))}
     is_filled = len(variants) * len(capabilities) <= MOST_FILLED
+    rows, failures = [], []
     for capability in capabilities:
-        good = [n for n in chosen if "error" not in found[capability, n]]
-        bad = blocks.keys() - good
-        filling = Filling(variants, capability)
-        for number in range(len(variants)) if good and is_filled else good:
-            if number in bad:
-                continue  # it does not compile or cannot be launched: the formula applies
-            near = number if number in blocks else variants.nearest(number, good)
-            exact = {"exact": float(near == number)} if len(blocks) < len(variants) else {}
-            own = found[capability, near]
-            if near != number:
-                own = filling.numbers(number, near, own)
-            rows.append((capability, number, exact | own))
+        findings = {number: ended[capability, number] for number in chosen}  # in this order
+        failures += [finding["error"] for finding in findings.values() if "error" in finding]
+        for number, row in _filled(variants, capability, blocks.keys(), findings, is_filled):
+            rows.append((capability, number, row))
     if not rows:
         raise SweepError(f"no variant compiles: {failures[0]}")
     reasons = [row[UNCOUNTED] for _, _, row in rows if UNCOUNTED in row]
     return Compiled(rows, len(blocks), failures, reasons[0] if reasons else "")
+
+
+def _check_capability(task: Task, capability: str) -> None:
+    """Refuse a compute capability for which the source cannot be compiled."""
+    if capability.startswith(amdgpu.PREFIX) and task.name.endswith(".cl"):
+        raise SweepError(f"{task.name}: for {capability} give a HIP source, not OpenCL C")
+    compiler = compiler_for(capability, task.library)
+    if capability not in compiler.capabilities:
+        known = ", ".join(compiler.capabilities)
+        is_old = target_number(capability) < LEAST_OF_NEW <= target_number(known.split(", ")[0])
+        raise SweepError(
+            f"{compiler.version} does not compile for {capability}, but for {known}"
+            + f" (for {capability}: pip install {WHEELS[-1]})" * is_old
+        )
+
+
+def _filled(
+    variants: Variants,
+    capability: str,
+    sampled: Collection[int],
+    found: Mapping[int, dict[str, Any]],
+    is_filled: bool,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield numbers of variants with their findings; others have those of the nearest one.
+
+    A sampled variant that does not compile or cannot be launched has none: its formulas apply.
+    """
+    good = [number for number, finding in found.items() if "error" not in finding]
+    bad = {*sampled}.difference(good)
+    filling = Filling(variants, capability)
+    for number in range(len(variants)) if good and is_filled else good:
+        if number not in bad:
+            near = number if number in sampled else variants.nearest(number, good)
+            exact = {"exact": float(near == number)} if len(sampled) < len(variants) else {}
+            own = found[near] if near == number else filling.numbers(number, near, found[near])
+            yield number, exact | own
 
 
 def _results(jobs: Sequence[Any], processes: int | None) -> Iterator[tuple[str, int, Any]]:
