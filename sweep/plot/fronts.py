@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from sweep.fields import Array
 from sweep.fronts import knee
 from sweep.plot import draw
 from sweep.plot.subject import Subject
-from sweep.query import Row, pareto
+from sweep.query import pareto
+from sweep.query.answer import Row, rows_by
 from sweep.query.question import SENSES, ask
 from sweep.query.reduce import cloud
 from sweep.query.texts import NoResult, scaled
@@ -94,11 +94,11 @@ def pareto_plot(
     units = [subject.grid.units(name) for name in names]
     scales = [scaled(answer.column(n), unit) for n, unit in zip(names, units, strict=True)]
     factors = np.array([[factor] for factor, _ in scales])
+    signs = [SENSES[sense] for sense in senses]
     fronts = []
-    for key, group in groupby(answer, key=lambda row: tuple(row[dim] for dim in by)):
-        rows = list(group)
+    for key, rows in rows_by(answer, by).items():
         points = np.array([[row[name] for row in rows] for name in names])
-        at = knee(*(SENSES[sense] * column for sense, column in zip(senses, points, strict=True)))
+        at = knee(*(sign * column for sign, column in zip(signs, points, strict=True)))
         labels = dict(zip(by, key, strict=True))
         dots = np.array(clouds[key]) / factors
         fronts.append(Front(labels, rows, at, points / factors, dots))
@@ -115,31 +115,38 @@ def pareto_plot(
             axes.set(**{f"{name}label": subject.label(names[i], scales[i][1])})
             if fronts:
                 _set_limits(axes, name, senses[i], fronts, i)
+        if not fronts:
+            axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
         handles = []
         for front in fronts:
             handle = _draw(axes, subject, front, varied, colour, SHOWN // len(fronts))
             row = front.rows[front.knee]
-            value = " and ".join(
-                draw.quantity(row[n], u) for n, u in zip(names, units, strict=True)
-            )
+            values = (draw.quantity(row[n], u) for n, u in zip(names, units, strict=True))
+            value = " and ".join(values)
             place = subject.coordinates(row, subject.varied("device", "model"))
             if len(fronts) == 1:
                 _annotate(axes, senses, front, value, place)
             elif len(fronts) <= KNEES_NAMED:
                 handle.set_label(f"{handle.get_label()}; knee: {value} at {', '.join(place)}")
             handles.append(handle)
-        if fronts:
-            handles.append(draw.entry("knee of a front", **KNEE, ms=9))
-            everything = np.hstack([front.dots for front in fronts])
-            beyond = 100 * (1 - _within(axes, everything).shape[1] / everything.shape[1])
-            text = f"; {beyond:.0f} % lie farther off" if beyond >= 1 else ""
-            text = f"dominated configurations (a sample{text})"
-            handles.append(draw.entry(text, marker="o", ms=3, color="#777777"))
-        else:
-            axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
+        handles += _entries(axes, fronts)
         handles += [draw.entry(note) for note in answer.notes if isinstance(note, NoResult)]
         draw.legend(figure, handles)
     return figure
+
+
+def _entries(axes: Axes, fronts: Sequence[Front]) -> list[Any]:
+    """Return the legend's entries for the knees and the clouds of fronts, if there are any."""
+    if not fronts:
+        return []
+    everything = np.hstack([front.dots for front in fronts])
+    beyond = 100 * (1 - _within(axes, everything).shape[1] / everything.shape[1])
+    farther = f"; {beyond:.0f} % lie farther off" if beyond >= 1 else ""
+    dominated = f"dominated configurations (a sample{farther})"
+    return [
+        draw.entry("knee of a front", **KNEE, ms=9),
+        draw.entry(dominated, marker="o", ms=3, color="#777777"),
+    ]
 
 
 def _set_limits(axes: Axes, axis: str, sense: str, fronts: Sequence[Front], i: int) -> None:
