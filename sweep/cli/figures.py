@@ -16,7 +16,6 @@ from sweep.errors import QueryError, counted
 from sweep.importers.files import check_free
 from sweep.query.grid import grids_of
 from sweep.query.texts import terminal_width, wrapped
-from sweep.store.buckets import is_store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,9 +41,9 @@ def with_counts(name: str) -> Any:
     from sweep.evaluation.planned import Planned
     from sweep.evaluation.variables import variables
     from sweep.plot.rooflines import COUNTS, RATES
-    from sweep.runs.record import recorded_space, space_of
+    from sweep.runs.record import space_behind
 
-    space = recorded_space(name) if is_store(name) else space_of(name)
+    space = space_behind(name)
     names = [variable.name for variable in variables(space.kernels[0], space.plan)]
     outputs = tuple(dict.fromkeys((*names, *RATES, *COUNTS)))
     return Planned(replace(space, plan=replace(space.plan, outputs=outputs)))

@@ -94,7 +94,7 @@ def _problem_table(arguments: argparse.Namespace) -> ProblemTable | None:
         return None
     if asked:
         return table
-    from sweep.uncertainty.candidates import space_behind
+    from sweep.runs.record import space_behind
 
     kernels = space_behind(arguments.data).kernels
     several = [sizes for one in kernels if (sizes := table.of_kernel(tuple(one.kernel.sizes)))]

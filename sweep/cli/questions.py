@@ -226,7 +226,7 @@ def over_problems(
     *given: Any,
 ) -> Any:
     """Return what a function finds over the problems of a plan, or of a store's plan."""
-    from sweep.uncertainty.candidates import space_behind
+    from sweep.runs.record import space_behind
 
     with closing(ProgressBar("evaluations")) as bar:
         space = space_behind(arguments.data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, takewhile
@@ -23,11 +22,10 @@ from sweep.explanation.trace import Trace, Value
 from sweep.fields import BOUND, COMMON_FIELDS, POWER_STATUS, STATUS, Field, Flags
 from sweep.models import get_model, model_names
 from sweep.models.base import HEAD, Input, Model, Symbol
-from sweep.runs.record import Source, recorded_space, space_of
+from sweep.runs.record import Source, space_behind
 from sweep.space import CLOCK_AXES, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.axes import check_clocks
 from sweep.specs import Device
-from sweep.store.buckets import is_store
 
 SAME = 1e-6
 """Relative difference below which two clocks count as equal, since printed clocks are rounded."""
@@ -234,10 +232,8 @@ def _under_limit(
 
 
 def _space(source: Source | None, wanted: Mapping[str, Any]) -> Space:
-    if isinstance(source, (str, os.PathLike)) and is_store(source):
-        return recorded_space(source)
     if source is not None:
-        return space_of(source)
+        return space_behind(source)
     for name in ("kernel", "device"):
         if not isinstance(wanted.get(name), str):
             raise QueryError(f"explain: {name} is missing: without a plan it must be named")

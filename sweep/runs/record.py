@@ -15,6 +15,7 @@ from sweep.evaluation.variables import assumptions, coordinates, group_attribute
 from sweep.fields import VARIANTS
 from sweep.models import get_model
 from sweep.space import KernelSpace, Plan, Space, laid_out, parse_plan, resolve
+from sweep.store.buckets import is_store
 from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
 from sweep.store.root import inspect
 
@@ -86,6 +87,13 @@ def recorded_space(store: str | os.PathLike[str]) -> Space:
         The store or its record cannot be read.
     """
     return space_of(inspect(store).record)
+
+
+def space_behind(source: Source) -> Space:
+    """Return the space of a plan, or of the store of a path, as for :func:`space_of`."""
+    if isinstance(source, str | os.PathLike) and is_store(source):
+        return recorded_space(source)
+    return space_of(source)
 
 
 def texts_of(record: Any) -> dict[str, dict[str, str]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from sweep import query
 from sweep.errors import QueryError
 from sweep.evaluation.planned import Planned
 from sweep.query.answer import Row, rows_by
 from sweep.query.question import DEFAULT_BY
-from sweep.runs.record import Source, recorded_space, space_of
+from sweep.runs.record import Source, space_behind
 from sweep.space import Space
 from sweep.store.buckets import is_store
 
@@ -41,19 +41,11 @@ def candidates(
         No configuration has a time.
     """
     space = space_behind(data)
-    results: Any = data if _is_store(data) else Planned.of(space)
+    is_path = isinstance(data, str | os.PathLike) and is_store(data)
+    results = data if is_path else Planned.of(space)
     names = tuple(dict.fromkeys((*DEFAULT_BY, *by)))
     groups = rows_by(query.top(results, n, by=names, where=where, select=select), names)
     if not groups:
         status = query.best(results, by=names, where=where, select=select)[0]["status"]
         raise QueryError(f"no configuration has a time, so nothing can be said of it ({status})")
     return space, list(groups.values())
-
-
-def space_behind(data: Source) -> Space:
-    """Return the space of a plan, or that in the record of a store."""
-    return recorded_space(data) if _is_store(data) else space_of(data)
-
-
-def _is_store(data: Source) -> TypeGuard[str | os.PathLike[str]]:
-    return isinstance(data, str | os.PathLike) and is_store(data)

@@ -13,8 +13,7 @@ from sweep.fields import Array
 from sweep.query import Answer, Row
 from sweep.query.pairing import Paired
 from sweep.query.question import DEFAULT_BY
-from sweep.runs.record import Source
-from sweep.uncertainty.candidates import space_behind
+from sweep.runs.record import Source, space_behind
 from sweep.uncertainty.evaluating import TIME, Sampled, grouped
 from sweep.uncertainty.indices import places
 
