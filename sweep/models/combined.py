@@ -49,7 +49,8 @@ found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 (12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
 (10a), (10c), (14d), (14f), (14g) and turns without the first were written with times of products
 on an H200 or H100 in view.
-The time never falls with more of any demand, latency, block or warp of a block.
+The time is never less than the busiest station takes, and never falls with more of any demand,
+latency, block or warp of a block. `docs/models/combined_copies.md` names exceptions.
 Instruction caches and order, register banks and TLBs are not in the model.
 """
 

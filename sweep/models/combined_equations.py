@@ -258,7 +258,8 @@ def round_of(
     N, m, D_1, kept = warps(blocks, warps_per_block), schedulers, first, 1.0
     if buffers > 0.0:
         D_1 = warps_per_block * side_by_side(first, load_store, specialized)
-        N, m, kept = blocks, 1.0, 0.0
+        # Stages without copies count what one warp takes alone (8a): all take at least this long.
+        N, m, kept, own = blocks, 1.0, 0.0, max(own, warps_per_block * max(first, load_store))
     T = T_free = round_cycles(
         N, m, own, D_1, kept * second, kept * third, kept * load_store, kept * l2, kept * dram
     )

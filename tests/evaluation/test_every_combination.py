@@ -25,14 +25,17 @@ FEW = {
     "dedispersion": {"block_size_y": [32, 96], "tile_size_x": [1, 3], "tile_size_y": [1, 4]},
     "hotspot": {"block_size_x": [1, 32, 96, 512], "tile_size_x": [1, 3], "tile_size_y": [1, 2],
                 "temporal_tiling_factor": [1, 4, 10], "loop_unroll_factor_t": [1, 2]},
+    "triton_matmul": {"k": [16384], "bits": [8, 16], "is_integer": [0, 1], "num_stages": [1, 3]},
     "xgemm": {"KWG": [32], "STRM": [0], "STRN": [0], "MWG": [32, 128], "NWG": [64]},
 }  # fmt: skip
+BUSIEST = tuple(f"combined_{station}_cycles" for station in ("arithmetic", "load_store", "memory"))
 
 
 @pytest.fixture(scope="module", params=model_names())
 def everything(request):
     """Return a model's name, the names of all devices, and by kernel what it gives on them all."""
-    outputs = ("execution_time", "status", "regime", "bound")
+    outputs = ("execution_time", "status", "regime", "bound", "execution_cycles")
+    outputs += BUSIEST if request.param == "combined" else ()
     # The other variants of some models let a higher clock be slower (`tests/support/promises.py`).
     more = {"axes": CLOCKS, "kernel_axes": FEW, "precision": "float64", "outputs": outputs,
             "variant": "revised"}  # fmt: skip
@@ -72,6 +75,8 @@ def test_finite_or_flagged_and_higher_clocks_never_slower(everything):
         assert np.isin(results["regime"][timed], codes).all(), kernel
         assert not results["regime"][~timed].any(), kernel
         assert (results["bound"] > 0)[timed].all(), kernel
+        for station in BUSIEST if model == "combined" else ():  # it is never faster than one
+            assert (results[station] <= results["execution_cycles"] * (1 + 1e-11))[timed].all()
         for axis in (-2, -1):
             slow, fast = np.delete(time, -1, axis), np.delete(time, 0, axis)
             known = np.isfinite(slow) & np.isfinite(fast)

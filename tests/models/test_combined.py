@@ -28,8 +28,7 @@ SM = {
     "shared_latency": 24.0, "launch_cycles": 0.0, "block_start": 0.0, "kernel_launch": 0.0,
     "schedulers": 4.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
     "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0,
-    "specialized": 1.0,
-    "entries": 1.0, "begun": 1.0,
+    "specialized": 1.0, "entries": 1.0, "begun": 1.0,
 }  # fmt: skip
 STAGE = {
     "instructions": 100.0, "fp32": 100.0, "integer": 0.0, "special": 0.0, "fp64": 0.0,
@@ -69,9 +68,6 @@ def test_arithmetic__longest_pipeline():
     assert of(9.0, 12.0, 8.0, 1.0, special=2.0, fp64=0.5, one_pipe=1.0) == 3 + 2 + 4 + 8
     lanes = equations.single_precision(3.0, 1.0, 2.0, 1.0, 1.0 * 4.0, 3.0 * 2.0, 1.0)
     assert equations.arithmetic(9.0 * 0.25, lanes, 2.0, 4.0, 6.0) == 3 + 2 + 4 + 6
-
-
-def test_slots__matrix_units_beside_issue():
     assert [equations.slots(100.0, matrix) for matrix in (30.0, 400.0)] == [100, 400]
 
 
@@ -267,13 +263,10 @@ def test_cb1__warps_queue_at_several_stations():
 def test_cb2__few_warps_wait_for_results():
     few = {"active_blocks": 1.0, "warps_per_block": 1.0}
     assert run(variant="printed", **few)["cycles"] == 100 * 50
-    found = run(**few)
     # One warp issues a dependent multiply-add every 4 cycles: that holds its time on the lanes.
-    assert found["cycles"] == pytest.approx(100 * 400)
-    assert found["regime"] == "latency"
-    assert run(**few, parallelism=1.25)["cycles"] == pytest.approx(100 * 320)
-    assert run(**few, parallelism=16.0)["cycles"] == pytest.approx(100 * 200)
-    assert run()["regime"] == "arithmetic"
+    for parallelism, cycles in ((1.0, 400), (1.25, 320), (16.0, 200)):
+        assert run(**few, parallelism=parallelism)["cycles"] == pytest.approx(100 * cycles)
+    assert [run(**few)["regime"], run()["regime"]] == ["latency", "arithmetic"]
 
 
 def test_cb3__stages_between_barriers_overlap_only_with_other_blocks():
@@ -285,9 +278,9 @@ def test_cb3__stages_between_barriers_overlap_only_with_other_blocks():
     assert apart > 3000 + 8 * 2000  # a block loads, then computes
     assert merged < apart - 1000
     # As printed nobody waits; with many blocks the stages of some cover those of others.
-    printed = run(load | {"barriers": 1.0}, work, variant="printed", **one)["cycles"]
-    assert printed == pytest.approx(100 * 8 * 2000, rel=1e-3)
-    many = run(load | {"barriers": 1.0}, work)["cycles"] / 25
+    load |= {"barriers": 1.0}
+    assert run(load, work, variant="printed", **one)["cycles"] == pytest.approx(16e5, rel=1e-3)
+    many = run(load, work)["cycles"] / 25
     assert 4 * 8 * 2000 < many < 4 * 8 * 2000 + 3000
 
 
@@ -304,11 +297,9 @@ def test_cb5__a_warp_has_the_lanes_of_one_scheduler():
     few = {"active_blocks": 1.0, "warps_per_block": 1.0, "parallelism": 16.0}
     assert run(variant="printed", **few)["cycles"] == 100 * 50
     assert run(**few, schedulers=1.0)["cycles"] == pytest.approx(100 * 50)
-    assert run(**few, schedulers=4.0)["cycles"] == pytest.approx(100 * 200)
-    four = few | {"warps_per_block": 4.0}
-    assert run(**four, schedulers=4.0)["cycles"] == pytest.approx(100 * 200)  # side by side
-    eight = few | {"warps_per_block": 8.0}
-    assert run(**eight, schedulers=4.0)["cycles"] == pytest.approx(100 * 400)
+    for warps, cycles in ((1.0, 200), (4.0, 200), (8.0, 400)):  # four side by side
+        found = run(**few | {"warps_per_block": warps}, schedulers=4.0)["cycles"]
+        assert found == pytest.approx(100 * cycles)
 
 
 def test_cb6__the_second_issue_slot_takes_independent_instructions():
@@ -326,11 +317,9 @@ def test_cb6__the_second_issue_slot_takes_independent_instructions():
 
 def test_regimes__memory_and_shared():
     dram = {"l1_sectors": 400.0, "l2_sectors": 400.0, "dram_sectors": 400.0, "chain": 0.0}
-    assert run(dram)["regime"] == "memory"
     shared = {"accesses": 100.0, "wavefronts": 100.0, "chain": 0.0}
-    assert run(shared)["regime"] == "load_store"
-    assert run(shared)["bound"] == BOUND["shared"]
-    assert run(shared, shared_cycles=0.5)["bound"] == BOUND["shared"]  # by their addresses
     cached = {"accesses": 100.0, "l1_sectors": 800.0, "chain": 0.0}
-    assert run(cached)["regime"] == "load_store"
-    assert run(cached)["bound"] == BOUND["memory"]
+    found = [run(stage) for stage in (dram, shared, cached)]
+    assert [one["regime"] for one in found] == ["memory", "load_store", "load_store"]
+    assert [one["bound"] for one in found] == [BOUND[w] for w in ("memory", "shared", "memory")]
+    assert run(shared, shared_cycles=0.5)["bound"] == BOUND["shared"]  # by their addresses
