@@ -55,7 +55,7 @@ def _expression(case: Case) -> Iterator[str]:
         section, name = path.split(".")[0], path.split(".")[-1]
         reason = rule = ""
         if value is None and (section != "derived" or name in used):
-            reason = "divides by zero or gives no finite number"
+            reason = "divides by zero, chooses beyond its list or gives no finite number"
         elif value is None or section in ("derived", "constraints") or "launch.block_" in path:
             continue
         elif value < 0:

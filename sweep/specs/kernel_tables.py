@@ -382,7 +382,7 @@ def _constant_outside(expression: Expression, key: Key) -> str:
     """Return why a constant expression is not a number in the range of its key, else ``""``."""
     value, fault = expression.evaluate({})  # arithmetic with words raises an error
     if fault.any():
-        return "divides by zero or overflows"
+        return "divides by zero, overflows or chooses beyond its list"
     if value.dtype.kind != "f":
         return f"must give a number, {key.range}"
     return check_value(key, float(value))[1]
