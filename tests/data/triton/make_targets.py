@@ -117,8 +117,14 @@ def row_of(kernel, target, given, done):
 
 def main():
     """Write the tables of the kernels that are named, or of all."""
-    for table in sys.argv[1:] or ("matmul", "matmul_odd", "matmul_fp64", "moe", "flash_attention",
-                  "flex_attention"):
+    for table in sys.argv[1:] or (
+        "matmul",
+        "matmul_odd",
+        "matmul_fp64",
+        "moe",
+        "flash_attention",
+        "flex_attention",
+    ):
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
         kernel = table.removesuffix("_odd").removesuffix("_fp64")
         for given in make.configurations(path):
