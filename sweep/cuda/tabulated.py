@@ -206,13 +206,13 @@ class _Writer(Writer):
     def accesses_of(self, stage: Stage) -> Mapping[Hashable, tuple[Shape, Amount]]:
         """Return a stage's accesses by what they share with those of other texts.
 
-        What differs in transactions only is one access, in the mean.
+        What differs in transactions and hits only is one access, in the mean.
         """
         merged: dict[tuple[Shape, int, int, int], list[tuple[Shape, Amount]]] = {}
         for shape, amount in stage.of(Shape).items():
             pattern = "measured" if shape.transactions else shape.pattern
             common = shape._replace(
-                words=1, pattern=pattern, x=0, y=0, z=0, assumed="", transactions=0
+                words=1, pattern=pattern, x=0, y=0, z=0, assumed="", transactions=0, hits=0
             )
             merged.setdefault((common, shape.x, shape.y, shape.z), []).append((shape, amount))
         numbers: Counter[Shape] = Counter()
@@ -220,11 +220,12 @@ class _Writer(Writer):
         for (common, *_), found in merged.items():
             numbers[common] += 1
             weights = [executed(amount, {}) for _, amount in found]
-            total = sum(one.transactions * n for (one, _), n in zip(found, weights, strict=True))
-            first = found[0][0]
-            mean = total / sum(weights) if sum(weights) else first.transactions
+            first, mean = found[0][0], {}
+            for name in ("transactions", "hits") if sum(weights) else ():
+                own = (getattr(one, name) * n for (one, _), n in zip(found, weights, strict=True))
+                mean[name] = sum(own) / sum(weights)
             amount = added(("", amount) for _, amount in found)[""]
-            result[common, numbers[common]] = first._replace(transactions=mean), amount
+            result[common, numbers[common]] = first._replace(**mean), amount
         return result
 
     def entries(

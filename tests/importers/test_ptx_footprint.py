@@ -13,7 +13,12 @@ from sweep.importers.ptx.parser import read_ptx
 from sweep.specs import parse_kernel
 
 FOLDER = Path(__file__).parents[1] / "data" / "ptx" / "compilers"
-L2 = 40 * 2**20
+A100 = {
+    "l2_bytes": 40 * 2**20,
+    "sm_count": 108,
+    "max_threads_per_sm": 2048,
+    "registers_per_sm": 65536,
+}
 
 
 def rate(text, block, grid=None, trips=None, sizes=None, **values):
@@ -21,7 +26,7 @@ def rate(text, block, grid=None, trips=None, sizes=None, **values):
     sides = (*(grid or ()), 1, 1)[:3] if grid else None
     found = analyse(read_ptx(text).entry(None), block=block, grid=sides, trips=trips)
     file = parse_kernel(kernel_text(found, grid=grid, sizes=sizes), "k")
-    values = {**file.sizes, "l2_bytes": L2, **values}
+    values = {**file.sizes, **A100, **values}
     return value(file.expressions["cache.l2_hit_rate"], **with_derived(file, values))
 
 
@@ -48,17 +53,22 @@ def test_matmul__of_a_grid_that_is_not_given_reads_all_once():
 def test_stencil__shares_words_within_a_block(compiler):
     """A warp reads 4 sectors in the middle, above and below, and 5 left and right.
 
-    A block of 32 x 8 has 10 rows of 4 sectors, and 8 at each side.
+    L1 has 4 of each 5. A block of 32 x 8 has 10 rows of 4 sectors, and 8 at each side.
     """
-    asked, distinct = 4 + 4 + 4 + 5 + 5, (10 * 4 + 2 * 8) / 8
+    asked, distinct = 4 + 4 + 4 + 1 + 1, (10 * 4 + 2 * 8) / 8
     found = recorded(f"{compiler}_stencil", (32, 8, 1), (64, 256))
     assert found == pytest.approx((asked - distinct) / (asked + 4))
 
 
 @pytest.mark.parametrize("compiler", ["cuda", "numba"])
 def test_softmax__reads_a_row_three_times(compiler):
-    given = (256, 1, 1), (1024,), {ANY: "c / 1024"}, {"c": 4096}
-    assert recorded(f"{compiler}_softmax", *given) == pytest.approx(2 / (3 + 1))
+    """Rows of the blocks that run at once are still in L2, be the matrix larger or not."""
+    for rows, columns in ((1024, 4096), (2**20, 4096), (2**16, 65536)):
+        given = (256, 1, 1), (rows,), {ANY: "c / 1024"}, {"c": columns}
+        at_once = min(rows, 108 * 2048 / 256) * columns * 4
+        expected = 2 / (3 + 1) * min(1, A100["l2_bytes"] / at_once)
+        found = recorded(f"{compiler}_softmax", *given, registers_per_sm=2**20)
+        assert found == pytest.approx(expected), (rows, columns)
 
 
 @pytest.mark.parametrize("name", ["cuda_saxpy", "numba_saxpy", "triton_saxpy", "triton_reduction"])

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from sweep.importers.ptx.control_flow import Block, Graph
 from sweep.importers.ptx.instructions import (
     LARGEST_WORD,
     PASS_BYTES,
@@ -14,12 +20,37 @@ from sweep.importers.ptx.instructions import (
     Product,
     factors_of,
 )
-from sweep.importers.ptx.lanes import Numbers, sectors_of, wavefronts_of
-from sweep.importers.ptx.module import Address, Instruction
+from sweep.importers.ptx.lanes import (
+    FAR,
+    FLOATS,
+    SECTOR,
+    WIDE,
+    Numbers,
+    sectors_by_warp,
+    sectors_of,
+    wavefronts_of,
+)
+from sweep.importers.ptx.module import Address, Instruction, Operand
 from sweep.importers.ptx.registers import UNKNOWN, WARP, Sides, Value, Values
+from sweep.importers.ptx.tokens import integer_of
 
 LARGEST_TILE = 2**20
 """Most bytes that an ``mbarrier`` expects."""
+
+# Most bytes of a thread that L1 keeps: 128 KiB for 2048 threads, the least of any compute
+# capability from 7.0 on (sweep/hardware/occupancy_limits.csv).
+MOST_KEPT = 64
+
+_BESIDE_L1 = {"cg", "cv", "volatile", "relaxed", "acquire", "L1::no_allocate"}
+_PRIME = 2**127 - 1
+
+# Sums and products by opcode and number of operands; `or` is a sum as in `registers`.
+_SUMS: dict[tuple[str, int], Callable[..., int]] = {
+    ("mov", 2): operator.pos, ("cvt", 2): operator.pos, ("cvta", 2): operator.pos,
+    ("add", 3): operator.add, ("or", 3): operator.add, ("sub", 3): operator.sub,
+    ("mul", 3): operator.mul, ("mad", 4): lambda a, b, c: a * b + c,
+    ("shl", 3): lambda a, b: a * pow(2, b, _PRIME),
+}  # fmt: skip
 
 _TILE = "one thread of a block copies for all of them, whole sectors"
 _SHORT_ROWS = "a warp holds several rows, whose distance is only known at run time"
@@ -51,6 +82,8 @@ class Shape(NamedTuple):
         Sectors, or passes through the banks, of a warp's word where no pattern says it; else 0.
     is_copy : bool
         Whether the words go to shared memory without a register, and a thread need not wait.
+    hits : float
+        The share of its sectors that accesses shortly before it touched too.
     """
 
     space: str
@@ -65,6 +98,10 @@ class Shape(NamedTuple):
     origin: str = ""
     transactions: float = 0.0
     is_copy: bool = False
+    hits: float = 0.0
+
+
+Shapes = tuple[Shape, ...]
 
 
 def shapes_of(
@@ -223,3 +260,79 @@ def _along_x(shape: Shape, value: Value, size: int) -> Shape:
     why = f"{distance} bytes from thread to thread are no whole words" if rest else ""
     pattern = "coalesced" if is_global and rest and words == 1 else "strided"
     return shape._replace(pattern=pattern, x=words, assumed=why)
+
+
+class Neighbours:
+    """Follows addresses through the code, to find the sectors that were touched just before.
+
+    Where rows are not aligned, compilers read neighbouring words by several instructions, each of
+    which touches the sectors of all. The first load brings them into L1 and the others hit; stores,
+    also those of a block's other warps, meet in L2. Only accesses of one basic block are compared.
+
+    Whatever is not followed (arguments, results of loads, registers that change, at the beginning
+    of a basic block) is a random number of a large field, in which sums and products are computed:
+    two addresses are the same but for a constant if they differ by a small number.
+    """
+
+    def __init__(self, graph: Graph, values: Values) -> None:
+        code = (i for block in graph.blocks for i in block.instructions)
+        writes = Counter(register for i in code for register in i.reads_and_writes[1])
+        self._changing = {register for register, n in writes.items() if n > 1}
+        self._values, self._random = values, Random(0)
+        self._numbers: dict[Operand, int] = defaultdict(self._new)
+        self._block: Block | None = None
+
+    def with_hits(self, instruction: Instruction, block: Block, shapes: Shapes) -> Shapes:
+        """Return the accesses of the next instruction of a block with their `Shape.hits`."""
+        if block is not self._block:
+            self._block, self._brought = block, 0.0
+            self._seen: dict[Hashable, tuple[Numbers, dict[int, float]]] = {}
+            self._current: dict[Operand, int] = defaultdict(self._new)
+        found = tuple(shape._replace(hits=self._hits(instruction, shape)) for shape in shapes)
+        (_, written), operands, result = instruction.reads_and_writes, instruction.operands, None
+        is_plain = not instruction.predicate and len(written) == 1
+        if is_plain and {*FLOATS, "hi"}.isdisjoint(instruction.modifiers):
+            result = _SUMS.get((instruction.opcode, len(operands)))
+        number = result(*map(self._number, operands[1:])) % _PRIME if result else None
+        for register in written:
+            known = self._current if register in self._changing else self._numbers
+            known[register] = self._new() if number is None else number
+        return found
+
+    def _new(self) -> int:
+        return self._random.getrandbits(126)
+
+    def _number(self, operand: Operand) -> int:
+        if isinstance(operand, Address):
+            return ((self._number(operand.base) if operand.base else 0) + operand.offset) % _PRIME
+        if isinstance(operand, tuple):
+            return self._new()
+        literal = integer_of(operand) if isinstance(operand, str) else None
+        known = self._current if operand in self._changing else self._numbers
+        return known[operand] if literal is None else literal
+
+    def _hits(self, instruction: Instruction, shape: Shape) -> float:
+        """Return the share of an access's sectors that accesses shortly before it touched."""
+        is_whole = instruction.opcode in ("ld", "ldu", "st") or "ca" in instruction.modifiers
+        is_kept = is_whole and _BESIDE_L1.isdisjoint(instruction.modifiers)
+        if shape.space != "global" or shape.origin or not (is_kept and instruction.addresses):
+            return 0.0
+        address = instruction.addresses[-1]
+        base, distance = divmod(self._number(address), 2**40)
+        if (shape.direction, base) not in self._seen:
+            value, lanes = self._values.of(address), self._values.lanes
+            addresses = lanes.of(address) if lanes else None
+            if lanes is None and value.is_affine:
+                addresses = np.arange(WARP) * (WIDE if value.x is None else value.x)
+            if addresses is None:
+                return 0.0
+            self._seen[shape.direction, base] = addresses - distance, {}
+        rest, seen = self._seen[shape.direction, base]
+        by_warp = sectors_by_warp(rest + distance, int(shape.bytes * shape.words))
+        is_load = shape.direction == "load"
+        touched = (by_warp if is_load else np.unique(by_warp % FAR)).tolist()
+        least = self._brought - MOST_KEPT if is_load else -np.inf
+        n_new = sum(sector not in seen or seen[sector] < least for sector in touched)
+        seen |= dict.fromkeys(touched, self._brought)
+        self._brought += n_new * SECTOR / len(rest)
+        return 1.0 - n_new / len(by_warp)

@@ -4,6 +4,8 @@ A word is read again by a thread of the same block (found from the addresses of 
 threads), by a block in whose row or column of the grid addresses do not change, and by a later loop
 that reads as much of the same array. Everything else counts as read once, tiles that one thread
 copies too, so that the distinct bytes are an upper bound but for the last rule, which is assumed.
+How much else is read in between differs: nothing but a turn of a loop by threads of one block, what
+the blocks that run at once read by a later loop or where all blocks read alike, else all.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweep.importers.ptx.accesses import shapes_of, tile_shapes
+from sweep.importers.ptx.accesses import Neighbours, Shape, shapes_of, tile_shapes
 from sweep.importers.ptx.control_flow import Amount, Graph, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of, touched_sectors
-from sweep.importers.ptx.module import Address, Function, Instruction, Register
+from sweep.importers.ptx.module import Function, Register
 from sweep.importers.ptx.registers import Sides, Values
 
 AXES = frozenset({"%ctaid.x", "%ctaid.y", "%ctaid.z"})
@@ -42,10 +44,11 @@ class Read(NamedTuple):
     axes : frozenset of str
         The directions of the grid (``%ctaid.x``) in which addresses change.
     requested : float
-        Bytes that a thread asks for, in whole sectors of its warp.
+        Bytes that a thread asks for, in whole sectors of its warp, but those that hit in L1.
     distinct : float
-        Bytes of it that no thread of the block asks for too; 0 of a loop that reads again what an
-        earlier one did.
+        Bytes of it that no thread of the block asks for too.
+    is_again : bool
+        Whether an earlier loop read the same.
     """
 
     passage: Passage
@@ -53,6 +56,7 @@ class Read(NamedTuple):
     axes: frozenset[str]
     requested: float
     distinct: float
+    is_again: bool = False
 
 
 def reads_of(function: Function, graph: Graph, values: Values, block: Sides | None) -> list[Read]:
@@ -71,23 +75,31 @@ def reads_of(function: Function, graph: Graph, values: Values, block: Sides | No
     """
     origins = _origins(function)
     result: list[Read] = []
-    groups: dict[tuple[frozenset[str], Passage, float], list[tuple[float, Numbers | None]]]
-    groups = defaultdict(list)
+    groups: dict[tuple[frozenset[str], Passage, float], list[tuple[Shape, Numbers | None]]]
+    groups, neighbours = defaultdict(list), Neighbours(graph, values)
     for part in graph.blocks:
         for instruction in part.instructions if part.share > 0.0 else ():
-            if tile := _copied(instruction, values, block):
+            meaning, addresses = meaning_of(instruction), instruction.addresses
+            shapes = shapes_of if meaning.direction else tile_shapes
+            is_access = meaning.direction or meaning.tile == "load"
+            found = shapes(instruction, meaning, values, block) if is_access else ()
+            found = neighbours.with_hits(instruction, part, found)
+            if found and meaning.tile:
+                tile = found[0].bytes * found[0].words
                 result.append(Read(part.passage, part.share, AXES, tile, tile))
-            elif found := _loaded(instruction, values, block):
-                *_, address = found
-                origin = _origin_of(address, origins)
-                groups[origin, part.passage, part.share].append(found[:2])
+            elif found and addresses and found[0][:2] == ("global", "load") and not found[0].origin:
+                is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
+                lanes = values.lanes.of(addresses[-1]) if values.lanes and is_whole else None
+                base = addresses[-1].base
+                origin = origins[base] if isinstance(base, Register) else frozenset({base})
+                groups[origin, part.passage, part.share].append((found[0], lanes))
     seen = set()
     for (origin, passage, share), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
         requested, distinct = _bytes(loads)
         often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
         key = origin, share, requested, distinct, often
-        result.append(Read(passage, share, axes, requested, 0.0 if key in seen else distinct))
+        result.append(Read(passage, share, axes, requested, distinct, key in seen))
         if often and MEMORY not in origin:
             seen.add(key)
     return result
@@ -101,9 +113,16 @@ def needs_grid(function: Function, reads: Iterable[Read]) -> bool:
 
 
 class Footprint(NamedTuple):
-    """Bytes that a thread reads: in all, its share of distinct ones, and what all blocks read."""
+    """Bytes that a thread reads.
+
+    ``read`` is all but what hits in L1, ``turn`` what of it no thread of the block reads too in the
+    same turn of a loop. Of that, for the first time, blocks read ``own``, or all alike ``common``;
+    ``distinct`` is a block's share of its own where several blocks read the same.
+    """
 
     read: Amount
+    turn: Amount
+    own: Amount
     distinct: Amount
     common: Amount
 
@@ -124,48 +143,29 @@ def footprint_of(reads: Iterable[Read], grid: tuple[int, ...] | None) -> Footpri
     grid : tuple of int or None
         Blocks in x, y and z; if not known, only what all blocks read alike is read again.
     """
-    parts: list[Amount] = [defaultdict(float) for _ in range(3)]
-    asked, own, common = parts
+    found = Footprint(*(defaultdict(float) for _ in Footprint._fields))
     for read in reads:
-        asked[read.passage] += read.share * read.requested
         sides = zip(sorted(AXES), grid or (), strict=False)
         repeats = math.prod(side for axis, side in sides if axis not in read.axes)
-        part = own if grid or read.axes else common
-        part[read.passage] += read.share * read.distinct / repeats
-    return Footprint(asked, own, common)
+        found.read[read.passage] += read.share * read.requested
+        found.turn[read.passage] += (new := read.share * read.distinct)
+        if not read.is_again and read.axes:
+            found.own[read.passage] += new
+            found.distinct[read.passage] += new / repeats
+        elif not read.is_again:
+            found.common[read.passage] += new
+    return found
 
 
-def _copied(instruction: Instruction, values: Values, block: Sides | None) -> float:
-    """Return a thread's share of a tile that is loaded for its block, 0 if none is."""
-    meaning = meaning_of(instruction)
-    shapes = tile_shapes(instruction, meaning, values, block) if meaning.tile == "load" else ()
-    return shapes[0].bytes * shapes[0].words if shapes else 0.0
-
-
-def _loaded(
-    instruction: Instruction, values: Values, block: Sides | None
-) -> tuple[float, Numbers | None, Address] | None:
-    """Return the bytes of a load from global memory, its threads' addresses, and its operand."""
-    meaning = meaning_of(instruction)
-    if meaning.direction != "load" or not instruction.addresses:
-        return None
-    shape = next(iter(shapes_of(instruction, meaning, values, block)), None)
-    if shape is None or shape.space != "global" or shape.direction != "load" or shape.origin:
-        return None
-    address = instruction.addresses[-1]
-    is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
-    lanes = values.lanes.of(address) if values.lanes and is_whole else None
-    return shape.bytes * shape.words, lanes, address
-
-
-def _bytes(loads: Iterable[tuple[float, Numbers | None]]) -> tuple[float, float]:
+def _bytes(loads: Iterable[tuple[Shape, Numbers | None]]) -> tuple[float, float]:
     """Return the bytes that a thread asks for, and those of them that are distinct in its block."""
     requested, distinct, sectors, n_threads = 0.0, 0.0, [], 1
-    for size, addresses in loads:
+    for shape, addresses in loads:
+        size = shape.bytes * shape.words
         if addresses is None:
             requested, distinct = requested + size, distinct + size
         else:  # a sector of a warp is a byte of each of its 32 threads
-            requested += sectors_of(addresses, int(size))
+            requested += sectors_of(addresses, int(size)) * (1.0 - shape.hits)
             n_threads = len(addresses)
             sectors.append(touched_sectors(addresses, int(size)).ravel())
     if sectors:
@@ -201,9 +201,3 @@ def _origins(function: Function) -> dict[Register, frozenset[str]]:
         if not is_changing:
             return found
     return defaultdict(lambda: frozenset({MEMORY}))
-
-
-def _origin_of(address: Address, origins: dict[Register, frozenset[str]]) -> frozenset[str]:
-    """Return what an address depends on."""
-    base = address.base
-    return origins[base] if isinstance(base, Register) else frozenset({str(base)})

@@ -26,6 +26,7 @@ WIDE = 4096
 """An argument that is not known, such as a matrix's width, and the blocks in each direction."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
+FAR = 2**48
 
 UNSIGNED = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
 COMPARED: dict[str, Callable[[Any, Any], Any]] = UNSIGNED | {
@@ -38,7 +39,7 @@ _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "shl": lambda a, b: a << np.clip(b, 0, 63), "shr": lambda a, b: a >> np.clip(b, 0, 63),
     "div": lambda a, b: a // np.where(b == 0, 1, b), "rem": lambda a, b: a % np.where(b == 0, 1, b),
 }  # fmt: skip
-_FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f64"}
+FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f64"}
 
 
 class Lanes:
@@ -104,7 +105,7 @@ class Lanes:
 
     def _result(self, instruction: Instruction) -> Numbers | None:
         opcode, modifiers = instruction.opcode, instruction.modifiers
-        if not _FLOATS.isdisjoint(modifiers):
+        if not FLOATS.isdisjoint(modifiers):
             return None
         if opcode in ("ld", "ldu"):
             return self._parameter(instruction)
@@ -150,11 +151,15 @@ def touched_sectors(addresses: Numbers, size: int) -> Numbers:
     return (addresses[:, np.newaxis] + ends) // SECTOR
 
 
+def sectors_by_warp(addresses: Numbers, size: int) -> Numbers:
+    """Return the sectors that each warp's access touches, plus the warp's number times `FAR`."""
+    sectors = touched_sectors(addresses, size) % FAR
+    return np.unique(sectors + np.arange(len(sectors))[:, np.newaxis] // WARP * FAR)
+
+
 def sectors_of(addresses: Numbers, size: int) -> float:
     """Return the 32-byte sectors that a warp's access touches, as the mean over the warps."""
-    sectors = touched_sectors(addresses, size)
-    of_warps = np.sort(sectors.reshape(-1, WARP * sectors.shape[1]), axis=1)
-    return 1.0 + float(np.count_nonzero(np.diff(of_warps, axis=1))) / len(of_warps)
+    return len(sectors_by_warp(addresses, size)) * WARP / len(addresses)
 
 
 def wavefronts_of(addresses: Numbers, size: int, lanes: int = WARP) -> float:

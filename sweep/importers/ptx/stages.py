@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
-from sweep.importers.ptx.accesses import Shape, product_of, shapes_of, tile_shapes
+from sweep.importers.ptx.accesses import Neighbours, Shape, product_of, shapes_of, tile_shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
 from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, prologues
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
@@ -143,7 +143,7 @@ class _Cutter:
         self.sides = sides
         self.how = how
         self.stages: list[Stage] = []
-        self.waits = Waits()
+        self.waits, self.neighbours = Waits(), Neighbours(graph, values)
         self.unknown: dict[str, Unknown] = {}
         self.remarks: dict[str, str] = {}
         self._known: dict[Loop, bool] = {}
@@ -160,6 +160,7 @@ class _Cutter:
             shapes := tile_shapes(instruction, meaning, self.values, self.sides)
         ):
             meaning, kind = replace(meaning, remark=""), shapes[0].space
+        shapes = self.neighbours.with_hits(instruction, block, shapes)
         stage = self._stage(block, is_memory=kind == "global")
         stage.share = max(stage.share, block.share)
         stage.has_memory |= kind == "global"

@@ -111,7 +111,7 @@ def _facts(analysis: Analysis, registers: int | None) -> list[str]:
     assumed = Counter(shape.assumed for shape in analysis.accesses() if shape.assumed)
     lines += [f"assumed of {n} kinds of access: {why}" for why, n in assumed.most_common(2)]
     lines.append(
-        "assumed: L2 serves repeated reads if all fit (l2_hit_rate), both sides of branches count"
+        "assumed: L2 serves repeated reads that fit (l2_hit_rate), both sides of branches count"
     )
     notes = [unknown.remark() for unknown in analysis.unknown] + list(analysis.notes)
     left = MOST_LINES - len(lines)

@@ -12,7 +12,7 @@ from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Loop
 from sweep.importers.ptx.copies import goes_on_beside_products
-from sweep.importers.ptx.footprint import footprint_of
+from sweep.importers.ptx.footprint import Footprint, footprint_of
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added, counted
@@ -28,6 +28,7 @@ ESTIMATED = (
 
 _CLASSES = (*INSTRUCTION_CLASSES, "barrier")
 _TOGETHER = "loads between branches are under way together unless data or barriers part them"
+SHARED = "sectors that loads just before brought are in L1, those of stores just before in L2"
 _NUMBERS = {
     "measured": {"transactions": "transactions"},
     "strided": {"stride": "x"},
@@ -64,6 +65,8 @@ class Writer:
 
     def __init__(self, analyses: Sequence[Analysis], file: KernelFile) -> None:
         self.analyses, self.file = analyses, file
+        shapes = [shape for analysis in analyses for shape in analysis.accesses()]
+        self.stores_meet = any(shape.hits and shape.direction == "store" for shape in shapes)
         # The launch and the resources add sizes, the code adds derived names: they come first.
         names = ("sizes", "parameters", "derived", "launch", "resources")
         self.tables: dict[str, dict[str, Value]] = {name: {} for name in names}
@@ -186,13 +189,19 @@ class Writer:
             for item, attribute in _NUMBERS.get(pattern, {}).items():
                 numbers = [float(getattr(shape or some, attribute)) for shape in shapes]
                 values[item] = self.formulas.number(f"{called}_{item}", numbers)
+            hits = self.formulas.number(f"{called}_hits", [(s or some).hits for s in shapes])
+            rate = "l1_hit_rate" if some.direction == "load" else "l2_hit_rate"
+            if hits or (self.stores_meet and some[:2] == ("global", "store")):
+                values[rate] = hits
             assumed = next((s.assumed for s in shapes if s and s.assumed), "")
             lines = stages[0].lines.get(some, []) if len(stages) == 1 else []
             for entry in self.entries(values, some, stages[0]):
                 self.file.table(f"[[{some.space}_access]]", entry, _comments(some, lines, assumed))
+                path = f"{some.space}_access.{entry['name']}"
                 if assumed:
-                    path = f"{some.space}_access.{entry['name']}.pattern"
-                    self.file.sources[path] = f"assumed: {assumed}"
+                    self.file.sources[f"{path}.pattern"] = f"assumed: {assumed}"
+                if hits:
+                    self.file.sources[f"{path}.{rate}"] = f"assumed: {SHARED}"
 
     def matrix(self) -> None:
         """Add the multiply-adds of a matrix instruction, by type: their mean over the code."""
@@ -252,25 +261,36 @@ class Writer:
     def cache(self, grids: Iterable[tuple[int, ...] | None], remarks: Iterable[str] = ()) -> None:
         """Add the share of accesses that L2 serves, and the expressions that it needs.
 
-        Repeated reads hit if what all blocks read fits in L2.
+        What a turn of a loop reads twice hits; what a later loop reads again, as far as L2 holds
+        what the blocks that run at once read; what all blocks read alike, as far as it holds what
+        one of them reads; what some blocks read alike, if it holds what all read.
         """
         found = [footprint_of(a.reads, grid) for a, grid in zip(self.analyses, grids, strict=True)]
-        launch = self.tables["launch"]
+        launch, derived = self.tables["launch"], self.tables["derived"]
         rate: Value = 0
         why = "no word is read twice, as far as the addresses and the given grid tell"
         if not all(own.is_read_once for own in found):
-            has_common = any(own.common for own in found)
-            for name in ("read", "distinct", *(["common"] * has_common)):
-                text = self.formulas.text(f"{name}_bytes", [getattr(own, name) for own in found])
-                self.tables["derived"][f"{name}_bytes"] = text
-            stored = self.formulas.text("stored_bytes", list(map(_stored_bytes, self.analyses)))
+            for name in Footprint._fields:
+                amounts = [getattr(own, name) for own in found]
+                derived[f"{name}_bytes"] = self.formulas.text(f"{name}_bytes", amounts)
+            moved = list(map(_stored_bytes, self.analyses)) if not self.stores_meet else []
+            read = f"(read_bytes + {self.formulas.text('stored_bytes', moved)})"
             threads, blocks = (f"({launch[name]})" for name in ("threads_per_block", "blocks"))
-            distinct = "distinct_bytes"
-            if has_common:
-                distinct = f"(distinct_bytes + common_bytes / {blocks})"
-            share = f"max(0, read_bytes - {distinct}) / max(0.001, read_bytes + {stored})"
-            rate = f"{share} if {distinct} * {threads} * {blocks} <= l2_bytes else 0"
-            why = "what blocks read again is in L2 if all that they read fits"
+            registers = self.tables["resources"]["registers_per_thread"]
+            resident = f"sm_count * min(max_threads_per_sm, registers_per_sm / ({registers}))"
+            every = f"{threads} * ({blocks} * distinct_bytes + common_bytes)"
+            common = f"{threads} * common_bytes"
+            at_once = f"min({every}, {common} + own_bytes * min({threads} * {blocks}, {resident}))"
+            of_one = f"{common} + {threads} * own_bytes"
+            in_l2 = [f"min(1, l2_bytes / max(1, {n}))" for n in (at_once, of_one)]
+            hits = [
+                "read_bytes - turn_bytes",
+                f"(turn_bytes - own_bytes - common_bytes) * {in_l2[0]}",
+                f"common_bytes * (1 - 1 / {blocks}) * {in_l2[1]}",
+                f"(own_bytes - distinct_bytes if {every} <= l2_bytes else 0)",
+            ]
+            rate = f"max(0, {' + '.join(hits)}) / max(0.001, {read}) if l2_bytes > 0 else 0"
+            why = "L2 holds what blocks read again, as far as what is read in between fits"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate}, remarks)
 

@@ -1,0 +1,68 @@
+"""Words that a warp reads or writes one by one: which of its accesses find their sectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from support.ptx_texts import file_of, kernel, value
+
+START = """
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd9, [q];
+    mov.u32 %r8, %tid.x;
+    mov.u32 %r9, %ctaid.x;
+    mad.lo.u32 %r1, %r9, 64, %r8;
+    mul.wide.u32 %rd2, %r1, {stride};
+    add.s64 %rd3, %rd1, %rd2;
+    add.s64 %rd4, %rd9, %rd2;
+"""
+LOAD, STORE = "ld.global.f32 %f1, [{}];\n", "st.global.f32 [{}], %f1;\n"
+FOUR = ("%rd3", "%rd3+4", "%rd3+8", "%rd3+12")
+WIDE = "ld.global.v4.f32 {{%f1, %f2, %f3, %f4}}, [%rd4+{}];\n"  # 16 bytes of each thread
+
+
+def hits(stride, body, block):
+    """Return the share of each access's sectors that is there, in the order of the text."""
+    stages = kernel(f"{START.format(stride=stride)}{body} ret;", block=block).stages
+    found = ((line, s.hits) for stage in stages for s, at in stage.lines.items() for line in at)
+    return [share for _, share in sorted(found)]
+
+
+@pytest.mark.parametrize(("stride", "body", "expected"), [
+    (16, "".join(map(LOAD.format, FOUR)), [0, 1, 1, 1]),
+    (16, "".join(map(STORE.format, FOUR)), [0, 1, 1, 1]),
+    (12, "".join(map(LOAD.format, FOUR[:3])), [0, 1, 1]),
+    (4, "".join(map(LOAD.format, ("%rd3", "%rd3+4", "%rd3+-4"))), [0, 4 / 5, 4 / 5]),
+    # The same sum in another order, as Triton writes it.
+    (16, LOAD.format("%rd3") + "shl.b32 %r2, %r1, 2; or.b32 %r3, %r2, 1; cvt.u64.u32 %rd5, %r3;"
+     "shl.b64 %rd6, %rd5, 2; add.s64 %rd7, %rd6, %rd1;" + LOAD.format("%rd7"), [0, 1]),
+    (16, LOAD.format("%rd3") + "add.s64 %rd3, %rd3, 4;" + LOAD.format("%rd3"), [0, 1]),
+    # Something else was added, another array read, a block of code begun, L1 left out or full.
+    (16, LOAD.format("%rd3") + "add.s64 %rd3, %rd3, %rd9;" + LOAD.format("%rd3"), [0, 0]),
+    (16, LOAD.format("%rd3") + LOAD.format("%rd4+4"), [0, 0]),
+    (16, LOAD.format("%rd3") + STORE.format("%rd3+4"), [0, 0]),
+    (16, LOAD.format("%rd3") + "bra L; L:" + LOAD.format("%rd3+4"), [0, 0]),
+    (16, "".join(map(LOAD.replace("global", "global.cg").format, FOUR)), [0] * 4),
+    *((16, LOAD.format("%rd3") + "".join(map(WIDE.format, range(0, 4096 * n, 4096)))
+       + LOAD.format("%rd3+4"), [0] * (n + 1) + [4 - n]) for n in (3, 4)),
+])  # fmt: skip
+def test_words_one_by_one__hit_what_those_just_before_touched(stride, body, expected):
+    for block in ((64, 1, 1), None):
+        assert hits(stride, body, block) == pytest.approx(expected), block
+
+
+def test_stores_of_a_column__meet_those_of_other_warps():
+    column = "mov.u32 %r2, %tid.y; mul.wide.u32 %rd5, %r2, 4; add.s64 %rd3, %rd3, %rd5;"
+    for access, share in ((STORE, 7 / 8), (LOAD, 0)):  # eight warps, a sector in each of 32 rows
+        assert hits(4096, column + access.format("%rd3"), (32, 8, 1)) == [share]
+
+
+def test_kernel_file__moves_each_byte_once():
+    body = "".join(LOAD.format(f"%rd3+{n}") + STORE.format(f"%rd4+{n}") for n in (0, 4, 8, 12))
+    file = file_of(kernel(START.format(stride=16) + body, block=(64, 1, 1)), grid=(4096,))
+    beyond = Counter()
+    for access in file.global_accesses:  # each touches the sectors of all four words
+        rate = access.l1_hit_rate if access.kind == "load" else access.l2_hit_rate
+        beyond[access.kind] += value(access.count) * (1 - (value(rate) if rate else 0))
+    assert beyond == {"load": 1, "store": 1} and value(file.expressions["cache.l2_hit_rate"]) == 0
