@@ -95,7 +95,7 @@ def _measured(found: Findings, text: str) -> None:
               note=_BOUND)  # fmt: skip
     tensor = re.search(r"FP32 \w+:[^:]*FMA tensor bandwidth\s*=" + _NUMBER, text)
     if tensor:
-        found.add("microbenchmark.tensor_fp16_fma_per_cycle", tensor[1], "", "saturated",
+        found.add("microbenchmark.tensor_fp16_fma_per", tensor[1], "", "saturated",
                   "FMA tensor bandwidth, fp16 with sums in fp32")  # fmt: skip
 
 
