@@ -73,7 +73,7 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
         assert cycles > 32 / 4 * ratio
 
 
-BEYOND = {"tesla_k40": 875.0, "gtx_1080": 1825.0, "titan_xp": 1911.0}
+BEYOND = {"tesla_k40": 875.0, "gtx_1080": 1825.0, "gtx_1080_ti": 1845.0, "titan_xp": 1911.0}
 """Highest core clock [MHz]: of a board specification, a review, measurements."""
 
 POWERED = {"tesla_k40", "tesla_p100", "titan_xp", "v100_pcie"}
