@@ -2,7 +2,7 @@
 
 `tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
 at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 78 with
-strides that are no multiples of 16, 30 for each of five targets in double precision, 201 of
+strides that are no multiples of 16, 30 for each of five targets in double precision, 272 of
 FlexAttention, and of experts 25 each in fp8, with sm_90: resources, and a warp's instructions in a
 step.
 """
@@ -235,21 +235,23 @@ def test_attention__instructions_of_shared_memory(target):
     assert np.median(error(found["writes"], rows["shared_stores"])[whole]) < 0.15
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("target", list(DEVICE))
 def test_flex_attention(target):
     """Copies are no TMA, scores take two products more, and the loop with the mask is apart."""
     rows, found = table(target, "flex_attention")
     assert (found["products"] == rows["matrix"]).all()
     assert np.mean(found["copies"] == rows["copies"]) > 0.95  # others copy 8 bytes at a time
     assert (np.abs(found["shared_memory_bytes"] - rows["shared_bytes"]) <= 1100).all()
-    assert np.median(error(found["registers_per_thread"], rows["registers"])) < 0.08
+    is_amd = target.startswith("gfx")
+    registers = error(found["registers_per_thread"], rows["registers"])
+    assert np.median(registers) < (0.11 if is_amd else 0.08)
     whole = rows["stack_bytes"] == 0
-    total = sum(found[n] for n in ("products", "copies", "loads", "floats", "rows", "beside"))
-    total += 1.5 * found["scores"]
+    total = sum(found[n] for n in ("products", "copies", "loads", "writes", "floats", "rows"))
+    total += found["beside"] + (2 if is_amd else 1.5) * found["scores"]
     assert np.median(error(total, rows["step"])[whole]) < 0.10
     more = whole & (rows["last"] > rows["step"])
     assert np.median(error(found["masks"], rows["last"] - rows["step"])[more]) < 0.25
-    assert np.mean(found["spilled"] > 0, where=rows["stack_bytes"] > 500) > 0.6
+    assert is_amd or np.mean(found["spilled"] > 0, where=rows["stack_bytes"] > 500) > 0.6
     assert np.mean(found["spilled"] > 0, where=whole) < 0.1
 
 

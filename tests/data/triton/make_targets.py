@@ -92,13 +92,13 @@ def count_nvidia(code, usage, word="copies"):
 def row_of(kernel, target, given, done):
     """Return a row of the table; loops that are unrolled are divided by their copies of a step."""
     assembly = done.asm.get("amdgcn")
-    is_flex = kernel == "flex_attention"  # loads numbers of blocks; the loop with the mask is first
+    is_flex = kernel == "flex_attention"  # loads numbers of blocks; the loop with a mask is longer
     if assembly:
         row, loops = count_amd(assembly)
     else:
         code = make.instructions(done.asm["cubin"])
         row, loops = count_nvidia(*code, *(("loads",) if is_flex else ()))
-    loops = loops[::-1] if is_flex else loops
+    loops = sorted(loops, key=Counter.total) if is_flex else loops
     is_product, turns = "attention" not in kernel, 1
     if is_product and assembly:
         threads = given["num_warps"] * (64 if target.startswith("gfx9") else 32)
