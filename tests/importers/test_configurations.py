@@ -138,13 +138,13 @@ def test_problems_without_a_result__are_left_out_with_a_note(asked, form):
     words = (*LIST[:2], "--format", form)
     sizes = "m = [1024]\nn = [1024]\nk = [512]\nbits = {}"
     whole = asked("triton_matmul", sizes.format([16]), *words)
-    found = asked("triton_matmul", sizes.format([24, 16]), "--by", "bits", *words[2:])
+    found = asked("triton_matmul", sizes.format([128, 16]), "--by", "bits", *words[2:])
     assert found[:2] == whole[:2] and found[0] == 0
-    assert found[2] == "sweep: no result for 1 of 2 groups: bits=24 (constraint)\n"
-    _, text, note = asked("triton_matmul", sizes.format([24, 16]), *words, "--by", "bits",
+    assert found[2] == "sweep: no result for 1 of 2 groups: bits=128 (constraint)\n"
+    _, text, note = asked("triton_matmul", sizes.format([128, 16]), *words, "--by", "bits",
                           "--most", "2")  # fmt: skip
     assert text == whole[1] and note == "sweep: left out, as nothing has a time: 1 problem\n"
-    code, text, error = asked("triton_matmul", sizes.format([24]), *words)
+    code, text, error = asked("triton_matmul", sizes.format([128]), *words)
     assert (code, text, error.count("\n")) == (2, "", 1)
     assert error.startswith(f"sweep: --format {form}: no result: ")
 

@@ -19,6 +19,7 @@ BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp64": 8}
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
+TABLES = "matmul matmul_odd matmul_fp64 moe flash_attention flex_attention".split()
 """Those of AMD's compiler alone."""
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
@@ -117,14 +118,7 @@ def row_of(kernel, target, given, done):
 
 def main():
     """Write the tables of the kernels that are named, or of all."""
-    for table in sys.argv[1:] or (
-        "matmul",
-        "matmul_odd",
-        "matmul_fp64",
-        "moe",
-        "flash_attention",
-        "flex_attention",
-    ):
+    for table in sys.argv[1:] or TABLES:
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
         kernel = table.removesuffix("_odd").removesuffix("_fp64")
         for given in make.configurations(path):
