@@ -259,13 +259,16 @@ def test_flex_attention__keys_beyond_the_heads_dimension_and_blocks_of_the_mask(
     """A tile's rows pass over all keys of the mask's 128 rows; the tutorial has narrower tiles."""
     axes = {"head": [64.0], "causal": [1.0], "BLOCK_M": [64.0], "BLOCK_N": [128.0],
             "num_warps": [4.0], "num_stages": [3.0], "sequence": [1024.0]}  # fmt: skip
+    flex, short = {"flex": [1.0]}, {"sequence": [64.0], "BLOCK_N": [16.0]}
     plans = [Plan(["triton_flash_attention"], ["h100_sxm"], ["combined"], axes=axes | more,
-                  outputs=("status",)) for more in ({}, {"flex": [1.0]})]  # fmt: skip
+                  outputs=("status",))
+             for more in ({}, flex, flex | short, flex | {"mask_block": [192.0]})]  # fmt: skip
     status = [int(sweep.evaluate(p)["triton_flash_attention"].dataset.load().status.squeeze())
               for p in plans]  # fmt: skip
-    assert status == [STATUS["constraint"], STATUS["valid"]]
-    values = build_launch(resolve(plans[1]).kernels[0]).values
-    assert (float(np.squeeze(values["steps"])), float(np.squeeze(values["masked"]))) == (4.5, 1)
+    assert status == [STATUS[w] for w in ("constraint", "valid", "valid", "constraint")]
+    for plan, steps in ((plans[1], (4.5, 1)), (plans[2], (4, 4))):  # no more than there are keys
+        values = build_launch(resolve(plan).kernels[0]).values
+        assert tuple(float(np.squeeze(values[n])) for n in ("steps", "masked")) == steps
 
 
 @ALL

@@ -19,8 +19,8 @@ BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp64": 8}
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
-TABLES = "matmul matmul_odd matmul_fp64 moe flash_attention flex_attention".split()
 """Those of AMD's compiler alone."""
+TABLES = "matmul matmul_odd matmul_fp64 moe flash_attention flex_attention".split()
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
     "matrix": r"v_(s?mfma|wmma)",
