@@ -44,6 +44,7 @@ def hits(stride, body, block):
     (16, LOAD.format("%rd3") + STORE.format("%rd3+4"), [0, 0]),
     (16, LOAD.format("%rd3") + "bra L; L:" + LOAD.format("%rd3+4"), [0, 0]),
     (16, "".join(map(LOAD.replace("global", "global.cg").format, FOUR)), [0] * 4),
+    (16, "".join(map(STORE.replace("global", "global.cg").format, FOUR)), [0, 1, 1, 1]),
     *((16, LOAD.format("%rd3") + "".join(map(WIDE.format, range(0, 4096 * n, 4096)))
        + LOAD.format("%rd3+4"), [0] * (n + 1) + [4 - n]) for n in (3, 4)),
 ])  # fmt: skip

@@ -314,7 +314,8 @@ class Neighbours:
     def _hits(self, instruction: Instruction, shape: Shape) -> float:
         """Return the share of an access's sectors that accesses shortly before it touched."""
         is_whole = instruction.opcode in ("ld", "ldu", "st") or "ca" in instruction.modifiers
-        is_kept = is_whole and _BESIDE_L1.isdisjoint(instruction.modifiers)
+        is_load = shape.direction == "load"  # stores meet in L2, with L1 or without
+        is_kept = is_whole and not (is_load and _BESIDE_L1.intersection(instruction.modifiers))
         if shape.space != "global" or shape.origin or not (is_kept and instruction.addresses):
             return 0.0
         address = instruction.addresses[-1]
@@ -329,7 +330,6 @@ class Neighbours:
             self._seen[shape.direction, base] = addresses - distance, {}
         rest, seen = self._seen[shape.direction, base]
         by_warp = sectors_by_warp(rest + distance, int(shape.bytes * shape.words))
-        is_load = shape.direction == "load"
         touched = (by_warp if is_load else np.unique(by_warp % FAR)).tolist()
         least = self._brought - MOST_KEPT if is_load else -np.inf
         n_new = sum(sector not in seen or seen[sector] < least for sector in touched)
