@@ -184,6 +184,13 @@ def test_persistent__every_tile_once_in_whole_waves(m, n):
     assert launched(m=m, n=n, k=4096, PERSISTENT=1)[1] < alone
 
 
+def test_persistent__double_precision_has_room_for_what_is_turned():
+    """As Triton 3.9 compiles one loop over tiles and k for sm_80, sm_90 and sm_100."""
+    tile = {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 8, "num_stages": 2}
+    found, _ = launched(bits=64, PERSISTENT=1, **tile)
+    assert one(found, "shared_memory_bytes") == 40960
+
+
 def test_stream_k__has_no_quantisation_and_exchanges_parts():
     """One tile more than fills all multiprocessors costs a wave, or a share of one and parts."""
     wave, more = 12 * 9, 13 * 9  # tiles: of all multiprocessors, and nine more

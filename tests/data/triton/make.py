@@ -80,11 +80,8 @@ def types(kernel, given):
     if kernel == "softmax":
         types = dict.fromkeys(("y", "x"), element)
         types |= dict.fromkeys(("x_stride", "y_stride", "rows", "columns"), "i32")
-        return (
-            types,
-            {"BLOCK": given["BLOCK"], "stages": given["num_stages"]},
-            ["x", "y", *of_length],
-        )
+        constants = {"BLOCK": given["BLOCK"], "stages": given["num_stages"]}
+        return types, constants, ["x", "y", *of_length]
     tensors = dict.fromkeys(("x", "y", "weights", "bias"), element)
     tensors |= dict.fromkeys(("means", "deviations"), "*fp32")
     types = tensors | {"stride": "i32", "n": "i32", "eps": "fp32"}
@@ -133,10 +130,8 @@ def instructions(cubin):
         file.flush()
         run = [subprocess.run([tool, option, file.name], capture_output=True, text=True).stdout
                for option in ("-sass", "-res-usage")]  # fmt: skip
-    code = [
-        (int(at, 16), bool(predicate), name, rest)
-        for at, predicate, name, rest in LINE.findall(run[0])
-    ]
+    found = LINE.findall(run[0])
+    code = [(int(at, 16), bool(predicate), name, rest) for at, predicate, name, rest in found]
     usage = {key: int(value) for key, value in re.findall(r"(REG|STACK):(\d+)", run[1])}
     return code, usage
 
