@@ -360,7 +360,7 @@ def _usual_dram_latency(device: DeviceFacts) -> float:
 
 
 def _usual_instruction_latency(device: DeviceFacts) -> float:
-    """Instruction latency: 22 cycles on 2.x, 11 on 3.x, 6 on 5.x and 6.x, 4 after; 4 or 5 on AMD's.
+    """Instruction latency: 22 cycles on 2.x, 11 on 3.x, 6 on 5.x and 6.x, 4 after, 4 or 5 on AMD's.
 
     The first two by the CUDA C Programming Guide; the others as devices here of that capability
     have them. AMD's wavefronts of 64 take four cycles, by LLVM's back end those of 32 take 5. GPUs
@@ -382,9 +382,13 @@ device without it. What follows from the second is recorded as assumed."""
 
 
 def with_assumptions(device: DeviceFacts) -> Iterator[tuple[DeviceFacts, str]]:
-    """Yield a device with each further fact that it lacks, and the assumption in words."""
+    """Yield a device with each further fact that it lacks, and the assumption in words.
+
+    Values of a table ``assumed`` count more than what is assumed of other devices.
+    """
     for fact, (known, usual) in ASSUMPTIONS.items():
-        if known(device) is None and (value := usual(device)) is not None:
+        value = device.number(f"assumed.{fact}") or usual(device)
+        if known(device) is None and value is not None:
             device = replace(device, stated={**device.stated, fact: value})
             yield device, in_words(usual)
 

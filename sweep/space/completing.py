@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sweep.fields import Parameter
-from sweep.hardware.derived import DeviceFacts
+from sweep.hardware.derived import DeviceFacts, with_assumptions
 from sweep.hardware.rule_inputs import lacked_by, read_by
 from sweep.models import derived_parameters, get_model, model_names, stated_facts
 from sweep.specs import Device, Source
@@ -36,6 +36,20 @@ def with_derived(device: Device, models: Iterable[str]) -> Device:
         parameters.setdefault(name, {})[key] = value
         sources[f"model.{name}.{key}"] = Source(*source)
     return replace(device, model_parameters=parameters, sources=sources)
+
+
+def with_assumed(device: Device) -> Device:
+    """Return a device with the facts that rules assume of it as values of its own, to be varied.
+
+    They stand in ``assumed``, such as ``assumed.dram_latency``, a table that no file has.
+    """
+    values, sources, before = dict(device.values), dict(device.sources), _facts_of(device)
+    for facts, words in with_assumptions(before):
+        (fact,) = facts.stated.keys() - before.stated.keys()
+        values[f"assumed.{fact}"] = facts.stated[fact]
+        sources[f"assumed.{fact}_cycles"] = Source("assumed", words)
+        before = facts
+    return replace(device, values=values, sources=sources)
 
 
 def _facts_of(device: Device) -> DeviceFacts:

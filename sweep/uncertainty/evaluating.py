@@ -18,7 +18,7 @@ from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
 from sweep.fields import STACKED, Array
 from sweep.models import get_model, model_names
-from sweep.space import Dimension, Grid, KernelSpace, Plan, Space, with_derived
+from sweep.space import Dimension, Grid, KernelSpace, Plan, Space, with_assumed, with_derived
 from sweep.space.grid import Configurations
 from sweep.specs import Device, Kernel, parse_device
 from sweep.specs.formats import split_unit
@@ -49,7 +49,7 @@ class Sampled:
     plan : Plan
         Variant, options and whether parameters are derived.
     device : Device
-        As its file describes it, without derived parameters.
+        As its file describes it, and what rules assume of it, without derived parameters.
     model : str
         The model.
     rows : sequence of mapping
@@ -83,6 +83,7 @@ class Sampled:
         own, model = space[str(first["kernel"])], str(first["model"])
         known = next(d for d in own.devices if d.key == first["device"])
         device = parse_device(known.text, known.key, known.path)
+        device = with_assumed(device) if space.plan.derive else device
         options = {name: own for name, own in space.plan.options.items() if name == model}
         plan = replace(space.plan, models=(model,), precision="float64", options=options)
         found = uncertain(device, own.kernel, model, ranges)

@@ -129,6 +129,9 @@ def _of_device(device: Device, model: str) -> Iterator[Uncertain]:
             value = device.values.get(f"{table}.{key.stem}")
             if value and key.type == "number" and table not in EXACT:
                 yield _of_value(device, key.path, value / to_base(1.0, key.name))
+    for path in device.values:
+        if path.startswith("assumed."):  # what no file says (`sweep.space.with_assumed`)
+            yield _of_value(device, f"{path}_cycles", device.values[path])
     for parameter in get_model(model).parameters:
         own = device.model_parameters.get(model, {}).get(parameter.key)
         if isinstance(own, float) and own:

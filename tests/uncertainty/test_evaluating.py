@@ -147,3 +147,29 @@ def test_whole_numbers_of_a_kernel_are_not_varied(kernel):
     names = {one.path for one in sampled.parameters}
     assert not names & {"derived.equations", "derived.vector_bytes"}
     assert not names & {"derived.loaded_a", "derived.is_rolled", "derived.rolled"}
+
+
+@pytest.mark.parametrize("model", ["combined", "luo_suda"])
+def test_what_rules_assume_of_a_device_is_varied_as_if_its_file_had_it(model):
+    """A data sheet alone: of DRAM 600 cycles are assumed, which threads wait for."""
+    text = load_device("rtx_3080").text.replace("core_clock_MHz = 1740", "core_clock_MHz = 1710")
+    lacking = re.sub(r'(?m)^"?(microbenchmark\.)?dram_latency_cycles\b.*\n', "", text)
+    says = "[microbenchmark]\ndram_latency_cycles = 720"
+    source = '[source]\n"microbenchmark.dram_latency_cycles" = "assumed: 720"'
+    told = lacking.replace("[microbenchmark]", says).replace("[source]", source)
+    spaces = [
+        resolve(Plan(("vector_add",), ("rtx_3080",), (model,), variant="revised"),
+                {"devices": {"rtx_3080": text},
+                 "kernels": {"vector_add": load_kernel("vector_add").text}})
+        for text in (lacking, told)
+    ]  # fmt: skip
+    rows = [list(top(Planned(space), 2)) for space in spaces]
+    sampled = Sampled.of(spaces[0], rows[0])
+    (own,) = (one for one in sampled.parameters if one.name == "assumed.dram_latency_cycles")
+    assert (own.kind, own.value, own.share) == ("assumed", 600.0, 0.3)
+    assert not [one for one in Sampled.of(spaces[1], rows[1]).parameters if "assumed" in one.name]
+    nominal, longer = sampled.only([own]).times(np.array([[0.5], [0.5 + 0.2 / 0.3 / 2.0]]))
+    for i, row in enumerate(rows[0]):
+        (same,) = top(Planned(spaces[1]), 1, select=row.configuration)
+        assert (nominal[i], longer[i]) == pytest.approx((row[TIMES], same[TIMES]), rel=1e-6)
+    assert (longer > nominal).all()
