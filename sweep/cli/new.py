@@ -99,7 +99,7 @@ def _device(arguments: argparse.Namespace) -> int:
     from sweep.specs import load_device
 
     given = [_given(word) for word in arguments.select]
-    given += read_measurements([arguments.source] if arguments.source else [])
+    given += read_measurements(arguments.source or [])
     like = load_device(arguments.like) if arguments.like else None
     known = merged(given, like)
     while sys.stdin.isatty() and (lacks := [k for k in lacking(known) if k.name != "architecture"]):
@@ -159,8 +159,8 @@ def _kernel(arguments: argparse.Namespace) -> int:
     from sweep.cli.parser import parse
     from sweep.specs.kernel import key_of, parse_kernel
 
-    source = arguments.source
-    if source is not None:
+    if arguments.source is not None:
+        source = arguments.source[-1]
         command = {".ptx": "ptx", ".csv": "profile"}.get(Path(source).suffix)
         if command is None:
             raise SweepError(f"{source}: a kernel file is made from PTX (.ptx) or a profile (.csv)")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+from support import tool_texts
 
+from sweep.cli import main
+from sweep.hardware.derived import ASSUMPTIONS, in_words
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.merging import merged
@@ -49,8 +52,15 @@ def test_tools_name_another_gpu__chip_of_the_like_device_is_assumed_and_said(clo
     assert device.sources["chip.lanes_per_sm"].kind == "datasheet"  # a multiprocessor's
     assert len(said) == 1
     assert "NVIDIA GeForce RTX 4080 is not GeForce RTX 4090" in said[0]
-    taken = "core_nominal, core_min, sm_count, memory_bus_width, l2 are those of rtx_4090"
-    assert taken in said[0]
+    taken = "core_nominal, core_min, sm_count, memory_bus_width, l2, fp16_multiply_adds, "
+    assert taken in said[0] and "int8_multiply_adds are those of rtx_4090" in said[0]
+    latency = device.sources["microbenchmark.dram_latency_cycles"]  # measured, but not on this one
+    assert str(latency).startswith("derived: as GeForce RTX 4090 has it; microbenchmark: ")
+    rest = (("clocks.core_nominal", 2505, "MHz"),)
+    device, said = made("NVIDIA RTX 6000 Ada Generation", "l40")  # whose highest clock is 2490
+    assert device.values["clocks.core_nominal"] == 2505e6
+    assert "clocks.core_max" not in device.values
+    assert device.sources["matrix.fp16_multiply_adds"].kind == "assumed"  # twice as many there
     rest = (("clocks.memory_max", 2619 / 2, "MHz"),)
     device, said = made("NVIDIA H100", "h100_sxm")
     assert device.values["microbenchmark.dram_read_bandwidth"] == pytest.approx(3079.64e9 / 2)
@@ -59,6 +69,17 @@ def test_tools_name_another_gpu__chip_of_the_like_device_is_assumed_and_said(clo
     for name, method in (("NVIDIA H100 80GB HBM3", "query"), ("mine", "given")):
         device, said = made(name, "h100_sxm", method)
         assert (device.sources["chip.sm_count"].kind, said) == ("datasheet", [])
+
+
+def test_new_device__takes_outputs_of_several_tools(tmp_path, capsys):
+    words = ["new", "device", "-o", str(tmp_path / "mine.toml")]
+    for name in ("nvidia_smi", "device_query"):
+        file = tmp_path / f"{name}.txt"
+        file.write_text(getattr(tool_texts, name)())
+        words += ["--from", str(file)]
+    assert main(words) == 0
+    found = load_device(tmp_path / "mine.toml").values
+    assert (found["clocks.power_limit"], found["chip.sm_count"]) == (250.0, 108)
 
 
 @pytest.mark.parametrize(("key", "name"), [
@@ -107,3 +128,9 @@ def test_matrix_units__are_those_of_a_like_device_or_of_the_same_chip():
     assert like["fp8_multiply_adds"] == load_device("rtx_4090").values["matrix.fp8_multiply_adds"]
     assert "fp16_sustained_TFLOPps" not in rates("9.0", 114, "h100_sxm")  # of the whole chip
     assert rates("6.1", 28) == {}
+
+
+def test_assumptions_in_words__are_one_clause():
+    """Commands show what stands after the last "; " of a source."""
+    words = [in_words(usual) for _, usual in ASSUMPTIONS.values()]
+    assert words and not [one for one in words if "; " in one]

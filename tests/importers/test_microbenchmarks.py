@@ -171,6 +171,9 @@ def test_identity(tmp_path):
     assert (clocks["clocks.core_min"].value, clocks["clocks.core_max"].value) == (210, 1410)
     query = read(tmp_path, tool_texts.device_query())
     assert (query["chip.l2"].value, query["chip.lanes_per_sm"].value) == (41943040, 64)
+    for answer in ("No", "Yes"):  # it is none there
+        text = tool_texts.device_query() + f"  Integrated GPU sharing Host Memory:   {answer}\n"
+        assert ("clocks.memory_nominal" in read(tmp_path, text)) == (answer == "No")
     info = read(tmp_path, tool_texts.rocminfo())
     assert (info["compiler_target"].value, info["chip.sm_count"].value) == ("gfx90a", 104)
     assert (info["chip.schedulers_per_sm"].value, info["chip.l1"].value) == (4, 16)

@@ -14,7 +14,8 @@ from sweep.specs.reading import Report, quoted_path
 
 WHO_SAYS = {
     "clocks.core_nominal_MHz": "deviceQuery, mt4g, nvbench or rocminfo",
-    "clocks.memory_nominal_MHz": "deviceQuery, mt4g, nvbench, nvidia-smi or rocm-smi",
+    "clocks.memory_nominal_MHz": "deviceQuery, mt4g, nvbench, nvidia-smi or rocm-smi; of an"
+    " integrated GPU its data sheet",
     "chip.sm_count": "deviceQuery, mt4g, nvbench or rocminfo",
     "chip.lanes_per_sm": "deviceQuery or mt4g",
     "chip.memory_bus_width_bits": "deviceQuery, mt4g or nvbench",

@@ -1,4 +1,8 @@
-"""The text of NVIDIA's sample ``deviceQuery``."""
+"""The text of NVIDIA's sample ``deviceQuery``.
+
+The memory clock of an integrated GPU is none: of a Jetson Nano, whose LPDDR4 has 25.6 GB/s, it
+prints 13 MHz (https://github.com/Technica-Corporation/Tegra-Docker/issues/12). It is not read.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,10 @@ def _read(source: Source) -> list[Measurement]:
     versions = re.search(r"CUDA Driver Version / Runtime Version +(.*?) *$", text, re.MULTILINE)
     found = Findings(source, "deviceQuery", f"driver / runtime {versions[1]}" if versions else "")
     found.gpu(names[0], "NVIDIA", "Device 0")
+    is_integrated = re.search(r"Integrated GPU sharing Host Memory: +Yes", text)
     for key, pattern, unit in _FIELDS:
+        if key == "clocks.memory_nominal" and is_integrated:
+            continue
         match = re.search(pattern, text, re.MULTILINE)
         if match is None:
             place = re.sub(r"[\\^$+*?().|\[\]]|: .*", "", pattern.partition(": +")[0]).strip()

@@ -73,25 +73,33 @@ def of_like(
         What is said of the device otherwise, by path, in base units. Where the chips differ, only
         values of a multiprocessor are taken over.
     other : bool
-        Whether tools name another GPU: then values of the chip are assumed, and the driver's memory
-        clocks count, even the highest one alone.
+        Whether tools name another GPU: then values of the chip and rates of matrix units are
+        assumed, and the driver's clocks count, of the memory even the highest one alone.
     """
     same = _is_same_chip(device, found)
     clock = device.values.get("microbenchmark.core_clock")
     clocks = Clocks(clock / 1e6 if clock else None)
+    nominal, *ends = (f"clocks.core_{end}" for end in ("nominal", "min", "max"))
+    said = found.get(nominal, 0.0)
+    low, high = (device.values.get(path, said) for path in ends)
     for path, key in keys():
         whole = path in OF_THE_CHIP or path.endswith(("_bandwidth", "_sustained"))
         whole = whole or path.startswith("clocks.")
         if other and path.startswith("clocks.memory_") and "clocks.memory_max" in found:
             continue
+        if other and said and path in ends and not low <= said <= high:
+            continue
         if path in device.values and path != "microbenchmark.core_clock" and (same or not whole):
-            source = _source(device, key.path, other and whole)
+            source = _source(device, key.path, other, whole or path.startswith("matrix."))
             yield _taken(device, path, key, "device_file", clocks, source)
 
 
-def _source(device: Device, path: str, is_assumed: bool) -> str:
+def _source(device: Device, path: str, other: bool, of_product: bool = True) -> str:
+    """Return where a value of a device like it comes from; what was measured there is not here."""
     own = device.sources[path]
-    return f"{AS_IF}{device.name} has it; {own}" if is_assumed else str(own)
+    if not other or not (of_product or own.kind == "microbenchmark"):
+        return str(own)
+    return f"{AS_IF if of_product else 'derived: as '}{device.name} has it; {own}"
 
 
 def _is_same_chip(device: Device, found: dict[str, float]) -> bool:
