@@ -90,15 +90,23 @@ def calibrate_power(
     fit = fitted(table, nominal)
     activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
     if judge is None:
-        answer = _answer(loaded, table, fit.unseen, None, measured_power)
+        others, terms, seen = table, fit.unseen, None
     else:
         others = read_power(read_source(judge), wide, model, variant, table)
-        answer = _answer(loaded, others, fit.terms(others), table, measured_power)
-    return CalibratedPower(with_power(loaded, fit, table, activities), fit, answer)
+        terms, seen = fit.terms(others), table
+    known = {name: np.hstack([getattr(one, name) for one in (table, others)])
+             for name in ("core", "memory")}  # fmt: skip
+    ranged, notes = widened(loaded, {name: (min(own), max(own)) for name, own in known.items()})
+    answer = _answer(others, terms, seen, measured_power, [f"{n} and in the file" for n in notes])
+    return CalibratedPower(with_power(ranged, fit, table, activities), fit, answer)
 
 
 def _answer(
-    device: Device, table: PowerTable, terms: Array, seen: PowerTable | None, anchor: Pair | None
+    table: PowerTable,
+    terms: Array,
+    seen: PowerTable | None,
+    anchor: Pair | None,
+    beyond: list[str],
 ) -> Answer:
     """Return the errors of power, and of the clocks chosen by energy, with rules beside them."""
     powers = {"fitted power": terms.sum(axis=1)}
@@ -129,10 +137,7 @@ def _answer(
         f" many cycles there; taken as {actual:g} MHz"
         for core, actual in table.actual.items()
     ]
-    read = [one for one in (table, seen) if one is not None]
-    clocks = {name: np.hstack([getattr(one, name) for one in read]) for name in ("core", "memory")}
-    notes += widened(device, {name: (min(own), max(own)) for name, own in clocks.items()})[1]
-    return Answer.of(title, full, ("power",), notes=notes, legend=LEGEND)
+    return Answer.of(title, full, ("power",), notes=[*notes, *beyond], legend=LEGEND)
 
 
 def _losses(predicted: Array, table: PowerTable) -> dict[str, float]:

@@ -105,9 +105,10 @@ def clocks_plot(
     subject = Subject(data, "a plot over the clocks", ["execution_time"], ["min"], select, where,
                       ("device", "model"))  # fmt: skip
     clocks = ("core_clock", "memory_clock")
-    if not all({clock, f"{clock}_ratio"} & set(subject.grid.dims) for clock in clocks):
-        kernel = subject.grid.kernel
-        raise QueryError(f"the clocks of kernel '{kernel}' were not swept: no such axes")
+    fixed = [clock for clock in clocks if not {clock, f"{clock}_ratio"} & set(subject.grid.dims)]
+    if fixed:
+        what = f"{' and '.join(fixed)} of kernel '{subject.grid.kernel}' not swept"
+        raise QueryError(f"{what}: a plot over the clocks has both as axes")
     maps = [Map(subject, *clocks, name) for name in SMALLEST]
     title = f"Time and energy over the clocks: {subject.place()}"
     with draw.picture(11.0, 5.4, 1, 2, title=title) as (figure, panels):

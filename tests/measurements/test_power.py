@@ -15,7 +15,7 @@ from sweep.cli import main
 from sweep.hardware.clocks import power_inputs
 from sweep.importers.files import read_source
 from sweep.measurements.calibrating_power import calibrate_power
-from sweep.measurements.clock_ranges import clocks_not_held
+from sweep.measurements.clock_ranges import clock_range, clocks_not_held
 from sweep.measurements.power import PowerFit, energy_losses, fitted
 from sweep.measurements.power_table import read_power
 from sweep.specs import load_device, parse_device
@@ -132,13 +132,17 @@ def test_a_clock_that_was_not_held_is_found_by_cycles(tmp_path):
 def test_clocks_beyond_the_range_of_the_device__are_said(tmp_path):
     def notes(judge=None, **given):
         path = written(tmp_path / "t.csv", lines_of(6, **given))
-        return calibrate_power(path, device="gtx_titan_x", judge=judge).answer.notes
+        found = calibrate_power(path, device="gtx_titan_x", judge=judge)
+        low, _, high = clock_range(found.device, "core")
+        assert (low, high) == (595.0, max(1164.0, *given.get("cores", CORES)))
+        return found.answer.notes
 
     inside = written(tmp_path / "inside.csv", lines_of(6, memories=(3000.0,)))
     for judge in (None, inside):
         core, memory = notes(judge)
         assert "core clock was measured at 1200 MHz, beyond the range of gtx_titan_x" in core
         assert "memory clock was measured at 800 MHz, beyond" in memory
+        assert memory.endswith("the range is widened for these predictions and in the file")
     assert notes(memories=(3000.0,), cores=CORES[:-1]) == ()
 
 
