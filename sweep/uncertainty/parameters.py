@@ -15,7 +15,7 @@ from sweep.expressions import Expression
 from sweep.models import get_model
 from sweep.specs import Device, Kernel
 from sweep.specs.compiled import LookUp
-from sweep.specs.formats import DEVICE, INSTRUCTION_CLASSES, to_base
+from sweep.specs.formats import DEVICE, INSTRUCTION_CLASSES, Key, to_base
 
 KERNEL = "kernel: "
 """Begins the name of a parameter that stands in the kernel's file."""
@@ -127,7 +127,7 @@ def _of_device(device: Device, model: str) -> Iterator[Uncertain]:
     for table, section in DEVICE.items():
         for key in section.keys:
             value = device.values.get(f"{table}.{key.stem}")
-            if value and key.type == "number" and table not in EXACT:
+            if value and key.type == "number" and table not in EXACT and not _is_read(device, key):
                 yield _of_value(device, key.path, value / to_base(1.0, key.name))
     for path in device.values:
         if path.startswith("assumed."):  # what no file says (`sweep.space.with_assumed`)
@@ -136,6 +136,12 @@ def _of_device(device: Device, model: str) -> Iterator[Uncertain]:
         own = device.model_parameters.get(model, {}).get(parameter.key)
         if isinstance(own, float) and own:
             yield _of_value(device, f"model.{model}.{parameter.key}", own)
+
+
+def _is_read(device: Device, key: Key) -> bool:
+    """Return whether a key is the clock while it was measured, and something said it then."""
+    path = "microbenchmark.core_clock_MHz"
+    return key.path == path and device.sources[path].kind != "assumed"
 
 
 def _of_value(device: Device, path: str, value: float) -> Uncertain:

@@ -30,6 +30,8 @@ def named(device="rtx_2080_ti", kernel="xgemm", model="combined", ranges=None):
 def test_counts_and_clocks_are_exact_and_what_remains_has_its_source():
     found = named()
     assert not any("clocks." in n or "sm_count" in n or "lanes" in n for n in found)
+    assert found["microbenchmark.core_clock_MHz"].kind == "assumed"  # nobody said it
+    assert "microbenchmark.core_clock_MHz" not in named("rtx_4090")  # read while it was measured
     one = found["microbenchmark.dram_latency_cycles"]
     assert (one.kind, one.share) == ("microbenchmark", shares()["microbenchmark"])
     assert found["model.combined.shared_cycles"].kind == "datasheet"
