@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from sweep.importers.ptx.instructions import (
     Meaning,
     Product,
     factors_of,
+    meaning_of,
 )
 from sweep.importers.ptx.lanes import (
     FAR,
@@ -102,6 +103,8 @@ class Shape(NamedTuple):
 
 
 Shapes = tuple[Shape, ...]
+Accesses = Mapping[Block, Sequence[Shapes]]
+"""The accesses of each instruction, by basic block."""
 
 
 def shapes_of(
@@ -262,7 +265,23 @@ def _along_x(shape: Shape, value: Value, size: int) -> Shape:
     return shape._replace(pattern=pattern, x=words, assumed=why)
 
 
-class Neighbours:
+def accesses_of(graph: Graph, values: Values, block: Sides | None) -> Accesses:
+    """Return the accesses of all instructions that are executed, and which of them hit."""
+    result: dict[Block, list[Shapes]] = {}
+    neighbours = _Neighbours(graph, values)
+    for part in graph.blocks:
+        neighbours.begin()
+        for instruction in part.instructions if part.share > 0.0 else ():
+            meaning = meaning_of(instruction)
+            found: Shapes = ()
+            if meaning.direction or meaning.tile:
+                shapes = shapes_of if meaning.direction else tile_shapes
+                found = shapes(instruction, meaning, values, block)
+            result.setdefault(part, []).append(neighbours.with_hits(instruction, found))
+    return result
+
+
+class _Neighbours:
     """Follows addresses through the code, to find the sectors that were touched just before.
 
     Where rows are not aligned, compilers read neighbouring words by several instructions, each of
@@ -280,14 +299,15 @@ class Neighbours:
         self._changing = {register for register, n in writes.items() if n > 1}
         self._values, self._random = values, Random(0)
         self._numbers: dict[Operand, int] = defaultdict(self._new)
-        self._block: Block | None = None
 
-    def with_hits(self, instruction: Instruction, block: Block, shapes: Shapes) -> Shapes:
+    def begin(self) -> None:
+        """Begin a basic block."""
+        self._brought = 0.0
+        self._seen: dict[Hashable, tuple[Numbers, dict[int, float]]] = {}
+        self._current: dict[Operand, int] = defaultdict(self._new)
+
+    def with_hits(self, instruction: Instruction, shapes: Shapes) -> Shapes:
         """Return the accesses of the next instruction of a block with their `Shape.hits`."""
-        if block is not self._block:
-            self._block, self._brought = block, 0.0
-            self._seen: dict[Hashable, tuple[Numbers, dict[int, float]]] = {}
-            self._current: dict[Operand, int] = defaultdict(self._new)
         found = tuple(shape._replace(hits=self._hits(instruction, shape)) for shape in shapes)
         (_, written), operands, result = instruction.reads_and_writes, instruction.operands, None
         is_plain = not instruction.predicate and len(written) == 1

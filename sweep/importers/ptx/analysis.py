@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sweep.errors import nearest
-from sweep.importers.ptx.accesses import Shape
+from sweep.importers.ptx.accesses import Shape, accesses_of
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
 from sweep.importers.ptx.copies import Waits
 from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
@@ -174,14 +174,15 @@ def analyse(
     decided = find_trips(graph, values, middle if block else None)
     _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
     _complete_trips(graph, trips or {})
-    parts, waits, how, unknown, remarks = cut_into_stages(graph, values, block, stages)
+    accesses = accesses_of(graph, values, block)
+    parts, waits, how, unknown, remarks = cut_into_stages(graph, values, block, stages, accesses)
     notes = [*_notes(graph, stages, how), *remarks, *not_followed]
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more notes of this kind"]
     live = live_registers(graph)
     registers = max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ())))
     memory = _shared_memory(expanded, outside)
-    reads = reads_of(expanded, graph, values, block)
+    reads = reads_of(expanded, values, accesses)
     if grid is None and needs_grid(expanded, reads):
         notes.insert(0, "no block reads what another does, since --grid X,Y is not given")
     return Analysis(

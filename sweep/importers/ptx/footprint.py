@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweep.importers.ptx.accesses import Neighbours, Shape, shapes_of, tile_shapes
-from sweep.importers.ptx.control_flow import Amount, Graph, Passage, nest
+from sweep.importers.ptx.accesses import Accesses, Shape
+from sweep.importers.ptx.control_flow import Amount, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of, touched_sectors
 from sweep.importers.ptx.module import Function, Register
-from sweep.importers.ptx.registers import Sides, Values
+from sweep.importers.ptx.registers import Values
 
 AXES = frozenset({"%ctaid.x", "%ctaid.y", "%ctaid.z"})
 MEMORY = "%memory"
@@ -59,32 +59,26 @@ class Read(NamedTuple):
     is_again: bool = False
 
 
-def reads_of(function: Function, graph: Graph, values: Values, block: Sides | None) -> list[Read]:
+def reads_of(function: Function, values: Values, accesses: Accesses) -> list[Read]:
     """Return what a function loads from global memory, by array and loop.
 
     Parameters
     ----------
     function : Function
         A function with its calls inlined.
-    graph : Graph
-        Its control-flow graph with the execution count of each block.
     values : Values
         The values of the registers.
-    block : tuple of int or None
-        Width, height and depth of a block, if known.
+    accesses : mapping of Block to sequence of tuple of Shape
+        The accesses of each instruction of the blocks that are executed.
     """
     origins = _origins(function)
     result: list[Read] = []
     groups: dict[tuple[frozenset[str], Passage, float], list[tuple[Shape, Numbers | None]]]
-    groups, neighbours = defaultdict(list), Neighbours(graph, values)
-    for part in graph.blocks:
-        for instruction in part.instructions if part.share > 0.0 else ():
-            meaning, addresses = meaning_of(instruction), instruction.addresses
-            shapes = shapes_of if meaning.direction else tile_shapes
-            is_access = meaning.direction or meaning.tile == "load"
-            found = shapes(instruction, meaning, values, block) if is_access else ()
-            found = neighbours.with_hits(instruction, part, found)
-            if found and meaning.tile:
+    groups = defaultdict(list)
+    for part, found_there in accesses.items():
+        for instruction, found in zip(part.instructions, found_there, strict=True):
+            addresses = instruction.addresses
+            if found and meaning_of(instruction).tile == "load":
                 tile = found[0].bytes * found[0].words
                 result.append(Read(part.passage, part.share, AXES, tile, tile))
             elif found and addresses and found[0][:2] == ("global", "load") and not found[0].origin:

@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
-from sweep.importers.ptx.accesses import Neighbours, Shape, product_of, shapes_of, tile_shapes
+from sweep.importers.ptx.accesses import Accesses, Shape, Shapes, product_of
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
 from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, prologues
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
@@ -143,24 +143,19 @@ class _Cutter:
         self.sides = sides
         self.how = how
         self.stages: list[Stage] = []
-        self.waits, self.neighbours = Waits(), Neighbours(graph, values)
+        self.waits = Waits()
         self.unknown: dict[str, Unknown] = {}
         self.remarks: dict[str, str] = {}
         self._known: dict[Loop, bool] = {}
 
-    def add(self, instruction: Instruction, block: Block) -> None:
-        """Add an instruction of a block."""
+    def add(self, instruction: Instruction, block: Block, shapes: Shapes) -> None:
+        """Add an instruction of a block, with its accesses."""
         meaning = meaning_of(instruction)
-        shapes: tuple[Shape, ...] = ()
         kind = meaning.kind
         if meaning.direction:
-            shapes = shapes_of(instruction, meaning, self.values, self.sides)
             kind = shapes[0].space if shapes else "move"
-        elif meaning.tile and (
-            shapes := tile_shapes(instruction, meaning, self.values, self.sides)
-        ):
+        elif shapes:  # a tile
             meaning, kind = replace(meaning, remark=""), shapes[0].space
-        shapes = self.neighbours.with_hits(instruction, block, shapes)
         stage = self._stage(block, is_memory=kind == "global")
         stage.share = max(stage.share, block.share)
         stage.has_memory |= kind == "global"
@@ -249,7 +244,7 @@ class _Cutter:
 
 
 def cut_into_stages(
-    graph: Graph, values: Values, sides: Sides | None, how: str
+    graph: Graph, values: Values, sides: Sides | None, how: str, accesses: Accesses
 ) -> tuple[list[Stage], Waits, str, tuple[Unknown, ...], tuple[str, ...]]:
     """Return the code as a sequence of stages, and the unknown instructions.
 
@@ -263,6 +258,8 @@ def cut_into_stages(
         Width, height and depth of a block, if known.
     how : str
         One of `STAGES`.
+    accesses : mapping of Block to sequence of tuple of Shape
+        The accesses of each instruction of the blocks that are executed.
 
     Returns
     -------
@@ -279,11 +276,11 @@ def cut_into_stages(
     """
     for attempt in STAGES[STAGES.index(how) :]:
         cutter = _Cutter(graph, values, sides, attempt)
-        for block in graph.blocks:
+        for block, found in accesses.items():
             if attempt != "none" and len(cutter.stages) > 2 * MAX_STAGES:
                 break  # merging periods would leave more than half of them
-            for instruction in block.instructions if block.share > 0.0 else ():
-                cutter.add(instruction, block)
+            for instruction, shapes in zip(block.instructions, found, strict=True):
+                cutter.add(instruction, block, shapes)
         stages = _close_periods(cutter.stages) if attempt == "tasks" else cutter.stages
         if len(stages) <= MAX_STAGES:
             break
