@@ -59,6 +59,7 @@ from __future__ import annotations
 from sweep.fields import Field
 from sweep.models.base import Model, regimes
 from sweep.models.combined_equations import (
+    a_buffer,
     after_first,
     ahead_of_copies,
     all_rounds,
@@ -123,8 +124,8 @@ def body(
     fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
     # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
     # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies, turns that of the buffers, free (14e), t at the rate that
-    # power allows; e buffers of copies. T_f and T_cf are rounds in which DRAM is free.
+    # one is T_1, own without copies, turns that of the buffers, free (14e), e (14h), t at the
+    # rate that power allows. T_f and T_cf are rounds in which DRAM is free.
     all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
     i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
     all_t = serial_free = serial_free_tail = 0.0
@@ -146,12 +147,13 @@ def body(
         if k == 0:
             T_entry = entry(W, l_k, s_k, memory(c_k, h_k), begun, entries)
         m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
+        e_k = 0.0
         one_k = own_k = turn_k = free_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
         if buffers[k] > 0.0:
             own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
             b_k = ahead_of_copies(own_k, l_k, d_k, z_k, schedulers, W, asynchronous)
             turn_k = turn(b_k, m_k, W, memory(c_k, h_k), buffers[k])
-            one_k = max(own_k, turn_k)
+            one_k, e_k = max(own_k, turn_k), a_buffer(W, memory(c_k, h_k), buffers[k])
             free_k = undisturbed(own_k, turn_k, W, memory(c_k, h_k), c_k, buffers[k])
         all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
         all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
@@ -162,7 +164,7 @@ def body(
         i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
         s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
         turns, free, all_free = turns + turn_k, free + free_k, all_free + free_k
-        e, all_e = max(buffers[k], e), max(buffers[k], all_e)
+        e, all_e = e + e_k, all_e + e_k
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1 and (k == len(instructions) - 1 or barriers[k] > 0.0):
             p, q, r = by_length(i, f, n, u, x, unified, one_pipe)

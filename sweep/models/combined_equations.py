@@ -228,15 +228,22 @@ def beside_copies(round_cycles, copied, turn, specialized):
     return side_by_side(round_cycles, max(copied, turn), specialized)
 
 
+@_equation("14h", "T_buffer", "cycle", "time of the copies that fill one buffer")
+def a_buffer(warps_per_block, memory, buffers):
+    """Time of a block's copies in L2 and DRAM over the buffers, and never 0 if there are any."""
+    return warps_per_block * memory / buffers + NOTHING
+
+
 @_equation("14d", "T_copies", "cycle", "time of a round's copies")
-def of_copies(blocks, buffers, copy, turn, specialized):
+def of_copies(blocks, copy, filled, turn, specialized):
     """Buffers of all blocks are customers of L2 and DRAM, by the bound (8c).
 
     A copy is hundreds of requests, served in equal times: it waits half as long as (8c) has it
     for times at random (Pollaczek and Khinchine).
     """
-    others = (blocks - 1.0 / buffers) * copy
-    waiting = bound(turn, others, 0.5 * others * copy / buffers)
+    of_one = min(filled, copy)
+    others = blocks * copy - of_one
+    waiting = bound(turn, others, 0.5 * others * of_one)
     return max(side_by_side(blocks * copy, turn, specialized), waiting)
 
 
@@ -248,7 +255,7 @@ def undisturbed(work_alone, turn, warps_per_block, memory, through_l2, buffers):
 
 def round_of(
     blocks, share, warps_per_block, schedulers, own, one, turn, free, first, second, third,
-    load_store, l2, dram, buffers, specialized,
+    load_store, l2, dram, filled, specialized,
 ):  # fmt: skip
     """Return the time of a round of blocks: (8), or (14), and what it is where DRAM is free.
 
@@ -256,16 +263,16 @@ def round_of(
     one station, lanes and load-store pipeline side by side, where (8) is its bound (8c).
     """
     N, m, D_1, kept = warps(blocks, warps_per_block), schedulers, first, 1.0
-    if buffers > 0.0:
+    if filled > 0.0:
         D_1 = warps_per_block * side_by_side(first, load_store, specialized)
         # Stages without copies count what one warp takes alone (8a): all take at least this long.
         N, m, kept, own = blocks, 1.0, 0.0, max(own, warps_per_block * max(first, load_store))
     T = T_free = round_cycles(
         N, m, own, D_1, kept * second, kept * third, kept * load_store, kept * l2, kept * dram
     )
-    if buffers > 0.0:
+    if filled > 0.0:
         copy = warps_per_block * share * memory(l2, dram)
-        copied = of_copies(blocks, buffers, copy, turn, specialized)
+        copied = of_copies(blocks, copy, share * filled, turn, specialized)
         T = beside_copies(T, copied, one, specialized)
         T_free = beside_copies(T_free, blocks * warps_per_block * share * l2, free, specialized)
     return T, T_free

@@ -113,6 +113,7 @@ INPUTS = (
 
 SYMBOLS = symbols_of(INPUTS) | {
     "copied": Symbol("T_copies", "cycle", "time of a round's copies"),
+    "filled": Symbol("T_buffer", "cycle", "time of the copies that fill one buffer of each stage"),
     "single_time": Symbol("T_a", "cycle", "time of one of two activities alone"),
     "other": Symbol("T_b", "cycle", "time of the other alone"),
     "copy": Symbol("W_b M", "cycle", "time of a block's copies in L2 and DRAM"),

@@ -107,6 +107,11 @@ def test_cb7__copies_beside_work():
     assert found == pytest.approx([work + first, work + 9 + wait + first], rel=1e-3)
     # All warps' copies bound the time, however many buffers there are.
     assert cycles(64.0, l2_cycles=3.0) == pytest.approx(3 * copy + first, rel=1e-3)
+    # Buffers that another stage fills are no customers of these copies.
+    other = {**last, "barriers": 1.0}
+    copies = {**stage, "matrix": 0.0, "cache_wait": 0.0, "buffers": 1.0}
+    found = [run(copies, other | {"buffers": b}, **one)["cycles"] for b in (1.0, 2.0, 8.0)]
+    assert found == [found[0]] * 3
     # Of a last round that is not full, DRAM and L2 serve the blocks that are left.
     half = cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=102.0)
     assert half < cycles(64.0, l2_cycles=3.0, active_blocks=2.0, blocks=136.0) * 0.8
