@@ -30,7 +30,7 @@ def test_values__are_those_printed(key):
     assert found == PRINTED[key]
 
 
-MAKERS = "nvidia.com amd.com llvm.org github.com"
+MAKERS = "nvidia.com amd.com gpuopen.com llvm.org github.com"
 PRESS = """tomshardware.com tomshw.it overclock3d.net hothardware.com vortez.net guru3d.com
 techpowerup.com hardwareluxx.de fudzilla.com anandtech.com technic3d.com tweaktown.com
 fanaticosdelhardware.com computerbase.de chipsandcheese.com io-tech.fi techgage.com
