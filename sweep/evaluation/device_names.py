@@ -67,8 +67,12 @@ def device_names(
 def with_memory_side_cache(
     devices: tuple[Device, ...], ndim: int, l2_bytes: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the bytes that L2 and a memory-side cache hold; the same array without any."""
+    """Return the bytes that L2 and a memory-side cache hold; the same array without any.
+
+    One whose bandwidth the file lacks is left out: it would serve all that it holds in no time.
+    """
     beyond = np.nan_to_num(device_values(devices, "chip.memory_side_cache", ndim))
+    beyond = beyond * np.isfinite(of_facts(devices, memory_side_bandwidth, ndim))
     return l2_bytes + beyond if beyond.any() else l2_bytes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from support.launches import accesses_of, launched
 
 from sweep import evaluate
 from sweep.errors import SpecError
+from sweep.evaluation.device_names import with_memory_side_cache
 from sweep.evaluation.launch import build_launch, build_workload
 from sweep.explanation.explaining import explain
 from sweep.hardware.derived import DeviceFacts
@@ -273,6 +275,15 @@ def test_memory_side_cache__other_devices_have_none():
     (a,) = work.global_accesses
     assert a.cached_hit_rate is a.l2_hit_rate
     assert found["link_time"] == found["link_wait"] == 0
+
+
+def test_memory_side_cache__is_left_out_without_its_bandwidth():
+    device = load_device("radeon_pro_w7800")
+    unknown = {path: value for path, value in device.values.items()
+               if path != "microbenchmark.memory_side_cache_bandwidth"}  # fmt: skip
+    both = (device, replace(device, values=unknown))
+    held = with_memory_side_cache(both, 1, np.full(2, 1024.0))
+    assert held.tolist() == [1024.0 + device.values["chip.memory_side_cache"], 1024.0]
 
 
 @pytest.mark.parametrize(("key", "factor"), [

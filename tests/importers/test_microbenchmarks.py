@@ -16,6 +16,7 @@ from sweep.importers.microbenchmarks.merging import merged
 from sweep.importers.microbenchmarks.plateaus import plateaus
 from sweep.microbenchmarks.case import Samples
 from sweep.microbenchmarks.procedures import as_json
+from sweep.specs import load_device
 
 
 def read(folder: Path, text: str) -> dict[str, Measurement]:
@@ -177,6 +178,15 @@ def test_identity(tmp_path):
     info = read(tmp_path, tool_texts.rocminfo())
     assert (info["compiler_target"].value, info["chip.sm_count"].value) == ("gfx90a", 104)
     assert (info["chip.schedulers_per_sm"].value, info["chip.l1"].value) == (4, 16)
+    assert (info["chip.l2"].value, "chip.memory_side_cache" in info) == (8192, False)
+    text = tool_texts.rocminfo().replace("gfx90a", "gfx942").replace("  104  ", "  304  ")
+    text = text.replace("8192(0x2000) KB", "4096(0x1000) KB\n    L3:       262144(0x40000) KB")
+    info, device = read(tmp_path, text), load_device("mi300x")
+    for key in ("chip.l2", "chip.memory_side_cache"):  # of eight dies, and of all
+        assert (info[key].value * 1024, info[key].unit) == (device.values[key], "KiB")
+    for like in (None, device):  # which is the same chip then, with the cache's bandwidth
+        remarks = " ".join(merged(info.values(), like).remarks)
+        assert ("memory_side_cache: models leave it out" in remarks) == (like is None)
     for target in ("gfx1032", "gfx1100", "gfx1201"):  # a work-group processor is two compute units
         info = read(tmp_path, tool_texts.rocminfo().replace("gfx90a", target))
         counts = (info["chip.sm_count"].value, info["chip.schedulers_per_sm"].value)

@@ -127,6 +127,10 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
         result.models.setdefault(one.key, one)
     if other is not None:
         _say_taken(result, other)
+    side = "memory_side_cache"
+    if f"chip.{side}" in result.chosen and f"microbenchmark.{side}_bandwidth" not in result.chosen:
+        result.remarks.append(f"{side}: models leave it out until [microbenchmark] has"
+                              f" {side}_bandwidth_GBps, which no tool says")  # fmt: skip
     told = ("microbenchmark.tensor_fp16_fma_per", "matrix.")
     if float(capability or 0) >= 7.0 and not any(path.startswith(told) for path in result.chosen):
         result.remarks.append(

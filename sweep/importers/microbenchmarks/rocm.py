@@ -17,10 +17,15 @@ _FIELDS = (
     ("clocks.core_nominal", r"Max Clock Freq. (MHz)", "MHz"),
     ("chip.l1", "L1", "KiB"),
     ("chip.l2", "L2", "KiB"),
+    ("chip.memory_side_cache", "L3", "KiB"),  # the Infinity Cache
 )
 _RDNA = ("gfx10", "gfx11", "gfx12")
 """Targets whose multiprocessor, in device files, is a work-group processor of two compute units
 (which rocminfo counts), each with an L1 of its own and half the SIMD units."""
+
+_CDNA3, _DIE_UNITS = "gfx94", 38
+"""A target of which rocminfo prints the L2 of one die, and a die's compute units (MI300X: "304 (38
+per XCD)", "32 (4 per XCD)" MiB: https://rocm.docs.amd.com/en/docs-6.2.4/reference/gpu-arch-specs)."""
 
 _SMI = "ROCm System Management Interface"
 _RANGE = re.compile(r"^GPU\[(\d+)\]\s*: Valid ([sm])clk range: (\S+?)Mhz - (\S+?)Mhz", re.MULTILINE)
@@ -36,8 +41,11 @@ def _info(source: Source) -> list[Measurement]:
     found = Findings(source, "rocminfo", f"runtime {version[1]}" if version else "")
     found.query("name", names[0], "Marketing Name")
     found.query("vendor", "AMD", "Vendor Name")
-    is_rdna = (_field(agents[0], "Name") or "").startswith(_RDNA)
+    target, units = (_field(agents[0], name) or "" for name in ("Name", "Compute Unit"))
+    is_rdna = target.startswith(_RDNA)
     factors = {"chip.sm_count": 0.5, "chip.schedulers_per_sm": 2.0} if is_rdna else {}
+    if target.startswith(_CDNA3) and units.isdecimal() and int(units) % _DIE_UNITS == 0:
+        factors["chip.l2"] = int(units) / _DIE_UNITS
     for key, place, unit in _FIELDS:
         text = _field(agents[0], place)
         if text is None or (text.startswith("0(") and key == "chip.schedulers_per_sm"):
