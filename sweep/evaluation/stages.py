@@ -22,7 +22,7 @@ from sweep.evaluation.first_cache import (
 )
 from sweep.expressions import Expression
 from sweep.hardware.affine_accesses import Affine, access_transactions, affine_transactions
-from sweep.hardware.memory_rules import LINE_BYTES, bank_conflict_degree, piece_factor
+from sweep.hardware.memory_rules import LINE_BYTES, bank_conflict_degree
 from sweep.hardware.paths import link_bandwidth, link_latency, link_request_bytes, texture_passes
 from sweep.hardware.warp_simulation import SECTOR_BYTES, Cost
 from sweep.models.workload import Array, GlobalAccess, SharedAccess, Stage
@@ -209,7 +209,7 @@ def _global_access(
         l2_hits, more = l2_hits[:2], {"awaited_rate": l2_hits[2]}
         l2_hits = tuple(steps(_of_the_others, hits, l1_hits) for hits in l2_hits)
     if access.piece_bytes is not None:
-        more["dram_factor"] = steps(piece_factor, evaluate(access.piece_bytes))
+        more["piece_bytes"] = evaluate(access.piece_bytes)
     may_keep, given = cached(access, evaluate), l1_hits
     l1_hits, l2_hit_rate = steps(kept, given, l2_hits[0], may_keep, l2_bytes)
     _, cached_hit_rate = steps(kept, given, l2_hits[1], may_keep, l2_bytes)

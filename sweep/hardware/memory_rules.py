@@ -187,18 +187,6 @@ def is_cached(compute_capability: str, path: str) -> bool:
     return kept[path]
 
 
-def piece_factor(size: NDArray[Any]) -> NDArray[Any]:
-    """Return what a byte of a contiguous piece costs DRAM, over one of a long piece [1].
-
-    Random pieces of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and 3,029 GB/s on an
-    H100 (``tests/data/h100/dram_pieces.csv``), of 128 at the full rate if two neighbours are asked
-    for at a time; 1.03 lies between, and was chosen with times of products of experts in view. Of
-    shorter pieces a product's next step reads the other half of 64 bytes, which L2 has by then.
-    Other GPUs are assumed to be like it.
-    """
-    return np.interp(size, (64.0, 128.0, 256.0), (1.5, 1.03, 1.0))
-
-
 def codes_of(given: ArrayLike, rules: Sequence[str]) -> NDArray[Any]:
     """Return the place of each name among the rules.
 

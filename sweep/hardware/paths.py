@@ -1,4 +1,4 @@
-"""What lies on the way to memory: the link to the host, texture units, a cache beside DRAM.
+"""What lies on the way to memory: the link to the host, texture units, a cache beside DRAM, pieces.
 
 What the device file does not say follows from what chips of a compute capability have in common,
 by NVIDIA's programming guide and the white papers of its architectures.
@@ -7,6 +7,9 @@ by NVIDIA's programming guide and the white papers of its architectures.
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from sweep.hardware.derived import DeviceFacts, l1_cycles
 
@@ -69,6 +72,39 @@ def memory_side_latency(device: DeviceFacts) -> float:
     """Latency of a load that a memory-side cache serves [s]; 0 without one."""
     cycles = device.number("microbenchmark.memory_side_cache_latency")
     return (cycles or 0.0) / (device.number("microbenchmark.core_clock") or 1.0)
+
+
+PIECE_64, PIECE_128 = 1.5, 1.03
+"""What pieces of 64 and of 128 bytes cost DRAM, over long ones, where that was not measured.
+
+Random pieces of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and 3,029 GB/s on an H100
+(``tests/data/h100/dram_pieces.csv``), of 128 at the full rate if two neighbours are asked for at a
+time. 1.03 lies between, and was chosen with times of products of experts in view.
+"""
+
+
+def piece_64(device: DeviceFacts) -> float:
+    """Piece of 64 bytes from DRAM over a long one by micro-benchmark, else an H100's 1.5."""
+    return max(1.0, device.number("microbenchmark.dram_piece_64_factor") or PIECE_64)
+
+
+def piece_128(device: DeviceFacts) -> float:
+    """Midway from a lone piece of 128 bytes by micro-benchmark to two side by side, else 1.03.
+
+    A kernel asks DRAM for both; two side by side cost no more than a long piece.
+    """
+    alone = device.number("microbenchmark.dram_piece_128_factor")
+    return max(1.0, (1.0 + alone) / 2.0) if alone else PIECE_128
+
+
+def piece_factor(size: Any, of_64: Any, of_128: Any) -> Any:
+    """Return what a byte of a contiguous piece costs DRAM, over one of a long piece [1].
+
+    Linear between 64, 128 and 256 bytes. Of shorter pieces a product's next step reads the other
+    half of 64 bytes, which L2 has by then.
+    """
+    to_64, to_128 = np.clip((128.0 - size) / 64.0, 0, 1), np.clip((256.0 - size) / 128.0, 0, 1)
+    return 1.0 + (of_128 - 1.0) * to_128 + (of_64 - of_128) * to_64
 
 
 def texture_passes(device: DeviceFacts) -> float | None:

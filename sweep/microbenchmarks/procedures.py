@@ -16,6 +16,7 @@ from sweep.microbenchmarks import (
     launches,
     lemeire_2016,
     luo_suda_2011,
+    pieces,
     wang_chu_2017,
     zhang_owens_2011,
 )
@@ -23,8 +24,8 @@ from sweep.microbenchmarks.case import LIMIT, WARP, Case, Facts, Sample, Samples
 from sweep.specs.check import is_number
 
 PROCEDURES = (
-    latencies, copies, lemeire_2016, zhang_owens_2011, launches, hong_kim_2009, luo_suda_2011,
-    wang_chu_2017,
+    latencies, copies, pieces, lemeire_2016, zhang_owens_2011, launches, hong_kim_2009,
+    luo_suda_2011, wang_chu_2017,
 )  # fmt: skip
 """In the order in which they run: what most models read comes first."""
 

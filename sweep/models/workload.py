@@ -38,8 +38,8 @@ class GlobalAccess:
     (``host``) have an L2 hit rate of 1, so that none of it counts as DRAM's, and what lies beyond
     L2 apart: ``link_time`` for which a warp's access occupies the link [s], and its latency [s].
     ``awaited_rate`` is the share of the reads that wait for DRAM, be it for what another block
-    fetches, where that is known; it is no less than what misses. ``dram_factor`` is what a sector
-    costs DRAM, over one of a long piece.
+    fetches, where that is known; it is no less than what misses. ``piece_bytes`` is the length of
+    the contiguous pieces that are read at a time.
     """
 
     name: str
@@ -58,7 +58,7 @@ class GlobalAccess:
     link_time: Array | None = None
     link_latency: Array | None = None
     awaited_rate: Array | None = None
-    dram_factor: Array | float = 1.0
+    piece_bytes: Array | float = np.inf
 
     @property
     def passed_on(self) -> Array | float:

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.simulated_gpu import FACTS
 
 import sweep
-from sweep.hardware.derived import BLOCK_START
-from sweep.hardware.memory_rules import piece_factor
+from sweep.hardware.derived import BLOCK_START, DeviceFacts
+from sweep.hardware.paths import piece_64, piece_128, piece_factor
 from sweep.importers.files import read_source
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements
 from sweep.importers.microbenchmarks.merging import merged
 from sweep.importers.tuners.problem_table import read_problem_table
 from sweep.measurements.problem_validation import validate_problems
+from sweep.microbenchmarks import pieces
+from sweep.microbenchmarks.case import Sample, Samples
 from sweep.query.pairing import paired
+from sweep.specs import load_device
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -95,12 +99,26 @@ def test_block_start__is_the_rate_of_blocks_that_do_nothing():
     assert BLOCK_START == pytest.approx(np.median(cycles), rel=0.01)
 
 
-def test_short_pieces__cost_dram_what_was_measured():
-    size, rate = np.loadtxt(DATA / "h100/dram_pieces.csv", delimiter=",", skiprows=1).T
-    cost = dict(zip(size, rate[-1] / rate, strict=True))
-    assert piece_factor(np.float64(64)) == pytest.approx(cost[64], rel=0.01)
-    assert 1.0 < piece_factor(np.float64(128)) < cost[128]
-    assert piece_factor(np.float64(256)) == pytest.approx(cost[256], rel=0.01)
+@pytest.mark.parametrize("gpu", DEVICE)
+def test_short_pieces__cost_dram_what_was_measured(gpu):
+    rates = dict(np.loadtxt(DATA / gpu / "dram_pieces.csv", delimiter=",", skiprows=1))
+    rows = (Sample("pieces", f"piece {size:g}", {"bytes": 4e9}, 1980.0, 2619.0, False, (1e6,),
+                   (4e3 / rate,)) for size, rate in rates.items())  # fmt: skip
+    device, lone = load_device(DEVICE[gpu]), {}
+    for value in pieces.values(Samples(FACTS, tuple(rows))):
+        lone[value.key] = value.value
+        assert device.values[value.key] == pytest.approx(value.value, rel=1e-3)
+    of_64, of_128 = (lone[f"microbenchmark.dram_piece_{size}_factor"] for size in (64, 128))
+    assert (of_64, of_128) == pytest.approx((rates[4096] / rates[64], rates[4096] / rates[128]))
+    facts = DeviceFacts(device.values, "9.0", "NVIDIA", {})
+    factors = piece_factor(np.array([32, 64, 128, 256, 512]), piece_64(facts), piece_128(facts))
+    assert factors == pytest.approx([of_64, of_64, (1 + of_128) / 2, 1, 1], rel=1e-3)
+
+
+def test_short_pieces__are_an_h100s_where_none_were_measured():
+    for values in ({}, {"microbenchmark.dram_read_bandwidth": 1e12}):
+        facts = DeviceFacts(values, "8.6", "NVIDIA", {})
+        assert (piece_64(facts), piece_128(facts)) == (1.5, 1.03)
 
 
 @pytest.mark.slow

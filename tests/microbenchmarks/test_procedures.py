@@ -14,7 +14,7 @@ from support.simulated_gpu import FACTS, SimulatedGpu
 
 from sweep.cuda import nvrtc
 from sweep.errors import SweepError
-from sweep.microbenchmarks import luo_suda_2011, zhang_owens_2011
+from sweep.microbenchmarks import luo_suda_2011, pieces, zhang_owens_2011
 from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, Sample, Samples, checked
 from sweep.microbenchmarks.gpu import links
 from sweep.microbenchmarks.procedures import all_cases, all_values, as_json, from_json
@@ -69,7 +69,7 @@ def test_every_source_compiles(capability):
         ("shared 16 ilp 1 warps 32", "ld.shared.v4.u32", 8), ("Mb3_UC", "fma.rn.f32", 19),
         ("cost special 9", "ex2.approx.ftz.f32", 9), ("shared warps 4", "st.shared.u32", 16),
         ("l1 read", "ld.global.ca.v4.f32", 8), ("dram", "cp.async.cg.shared.global", 4),
-        ("dram write blocks 4", "st.global.v4.f32", 8),
+        ("dram write blocks 4", "st.global.v4.f32", 8), ("piece 64", "ld.global.cg.v4.f32", 8),
     ],
 )  # fmt: skip
 def test_compiled_loop__executes_what_counts_say(name, text, count):
@@ -113,6 +113,18 @@ def test_loads_from_dram__are_not_those_of_the_run_before():
         assert case.cold == (loads or copies or case.name.startswith("few")), case.name
 
 
+@pytest.mark.parametrize("size", [64, 4096])
+def test_pieces__are_read_once_in_random_order(size):
+    """By the source's own arithmetic. L2 holds a sixteenth of what is read between two runs."""
+    order = re.search(r"x = x \* .*x >> half;", pieces.scattered(size))[0].replace("u ", " ")
+    names = {"x": np.arange(1 << 10), "mask": (1 << 10) - 1, "half": 5}
+    exec("; ".join(order.split(";")), names)
+    assert sorted(names["x"]) == list(range(1 << 10))
+    assert np.median(abs(np.diff(names["x"]))) > 200
+    (case,) = (one for one in pieces.cases(FACTS) if one.name == f"piece {size}")
+    assert 16 * FACTS.l2_bytes <= case.counts["bytes"] <= case.buffer
+
+
 @pytest.mark.parametrize("l2_bytes", [4 << 20, 6 << 20, 50 << 20])
 def test_l2__holds_what_is_read_from_it(l2_bytes):
     """Of a GPU with many threads and a small L2 as well."""
@@ -145,6 +157,8 @@ def test_links__are_one_cycle():
           for kind, number in simulated_gpu.ISSUE.items()),
         ("microbenchmark.dram_read_bandwidth", 1400.0, 0.03),
         ("microbenchmark.l2_read_bandwidth", 4000.0, 0.03),
+        ("microbenchmark.dram_piece_64_factor", simulated_gpu.PIECES["64"], 0.03),
+        ("microbenchmark.dram_piece_128_factor", simulated_gpu.PIECES["128"], 0.03),
         ("microbenchmark.kernel_launch", 2.0, 0.03),
         ("microbenchmark.block_start", simulated_gpu.START, 0.03),
         ("microbenchmark.l1_read_bandwidth", 128.0, 0.03),
@@ -203,12 +217,16 @@ def test_what_can_not_be__is_left_out(samples):
         if sample.name.startswith(("Mb", "task")):
             factor = rng.uniform(0.3, 3.0)
             sample = dataclasses.replace(sample, cycles=tuple(c * factor for c in sample.cycles))
+        if sample.name == "piece 64":  # as fast as long ones, less noise
+            sample = dataclasses.replace(samples.one("pieces", "piece 4096"), name="piece 64")
+            sample = dataclasses.replace(sample, ms=tuple(0.98 * ms for ms in sample.ms))
         if sample.name == "l2 far":  # there is one partition
             sample = dataclasses.replace(samples.one("latencies", "l2"), name="l2 far")
         if sample.name == "l1 read":  # 1,424 bytes a cycle: loads that the compiler left out
             sample = dataclasses.replace(sample, cycles=(sample.counts["bytes"] / 1424.0,))
         wrong.append(sample)
-    keys = {v.key for v in all_values(dataclasses.replace(samples, found=tuple(wrong)))}
+    keys = {v.key: v for v in all_values(dataclasses.replace(samples, found=tuple(wrong)))}
+    assert keys["microbenchmark.dram_piece_64_factor"].value == 1.0
     assert "microbenchmark.l1_read_bandwidth" not in keys
     assert not [key for key in keys if key.startswith("model.hong_kim")]
     assert "model.luo_suda.a" not in keys and "model.luo_suda.class_cost" in keys

@@ -18,6 +18,7 @@ FACTS = Facts(
 
 LATENCIES = {"l1": 33.0, "l2": 205.0, "l2 far": 400.0, "dram": 480.0, "shared": 23.0}
 START = 1.3
+PIECES = {"64": 1.7, "128": 1.2}  # a piece's time over a long one's
 COPIED = {"l2": 330.0, "dram": 760.0}
 SLOPE, INTERCEPT = 200.0, 280.0  # of the DRAM's latency over the ratio of the clocks
 COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}
@@ -121,6 +122,10 @@ class SimulatedGpu:
 
     def copies(self, name, counts, ratio):
         return counts["rounds"] * COPIED[name]
+
+    def pieces(self, name, counts, ratio):
+        cycles = counts["bytes"] / (DRAM_GBPS * 1e9) * FACTS.core_nominal * 1e6 * ratio
+        return cycles * PIECES.get(name.split()[1], 1.0)
 
     def lemeire_2016(self, name, counts, ratio):
         kind, warps = name.split()[0], counts["warps"]
