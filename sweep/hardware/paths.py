@@ -74,12 +74,11 @@ def memory_side_latency(device: DeviceFacts) -> float:
     return (cycles or 0.0) / (device.number("microbenchmark.core_clock") or 1.0)
 
 
-PIECE_64, PIECE_128 = 1.5, 1.03
-"""What pieces of 64 and of 128 bytes cost DRAM, over long ones, where that was not measured.
+PIECE_64, PIECE_128 = 1.5, 1.05
+"""What random pieces of 64 and of 128 bytes cost DRAM, over long ones, where that was not measured.
 
-Random pieces of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and 3,029 GB/s on an H100
-(``tests/data/h100/dram_pieces.csv``), of 128 at the full rate if two neighbours are asked for at a
-time. 1.03 lies between, and was chosen with times of products of experts in view.
+On an H100 those of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and 3,029 GB/s
+(``tests/data/h100/dram_pieces.csv``).
 """
 
 
@@ -89,12 +88,8 @@ def piece_64(device: DeviceFacts) -> float:
 
 
 def piece_128(device: DeviceFacts) -> float:
-    """Midway from a lone piece of 128 bytes by micro-benchmark to two side by side, else 1.03.
-
-    A kernel asks DRAM for both; two side by side cost no more than a long piece.
-    """
-    alone = device.number("microbenchmark.dram_piece_128_factor")
-    return max(1.0, (1.0 + alone) / 2.0) if alone else PIECE_128
+    """Piece of 128 bytes from DRAM over a long one by micro-benchmark, else an H100's 1.05."""
+    return max(1.0, device.number("microbenchmark.dram_piece_128_factor") or PIECE_128)
 
 
 def piece_factor(size: Any, of_64: Any, of_128: Any) -> Any:

@@ -112,13 +112,13 @@ def test_short_pieces__cost_dram_what_was_measured(gpu):
     assert (of_64, of_128) == pytest.approx((rates[4096] / rates[64], rates[4096] / rates[128]))
     facts = DeviceFacts(device.values, "9.0", "NVIDIA", {})
     factors = piece_factor(np.array([32, 64, 128, 256, 512]), piece_64(facts), piece_128(facts))
-    assert factors == pytest.approx([of_64, of_64, (1 + of_128) / 2, 1, 1], rel=1e-3)
+    assert factors == pytest.approx([of_64, of_64, of_128, 1, 1], rel=1e-3)
 
 
 def test_short_pieces__are_an_h100s_where_none_were_measured():
     for values in ({}, {"microbenchmark.dram_read_bandwidth": 1e12}):
         facts = DeviceFacts(values, "8.6", "NVIDIA", {})
-        assert (piece_64(facts), piece_128(facts)) == (1.5, 1.03)
+        assert (piece_64(facts), piece_128(facts)) == (1.5, 1.05)
 
 
 @pytest.mark.slow
