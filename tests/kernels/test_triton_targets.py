@@ -1,20 +1,10 @@
-"""Products, experts and attention beside what Triton 3.9 made of them for AMD's and Blackwell.
-
-`tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
-at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 78 with
-strides that are no multiples of 16, 30 for each of five targets in double precision, 272 of
-FlexAttention, and of experts 25 each in fp8, with sm_90: resources, and a warp's instructions in a
-step.
-"""
+"""Products, experts and attention beside what Triton 3.9 made of them for AMD's and Blackwell."""
 
 from __future__ import annotations
 
-import csv
-from functools import cache
-from pathlib import Path
-
 import numpy as np
 import pytest
+from support.triton_tables import DEVICE, OPTIONS, error, launched, table
 
 import sweep
 from sweep.evaluation.launch import build_launch, build_workload
@@ -22,85 +12,10 @@ from sweep.fields import STATUS
 from sweep.models import get_model
 from sweep.space import Plan, resolve
 
-FOLDER = Path(__file__).parents[1] / "data" / "triton"
-KINDS = {"fp16": (16.0, 0.0), "tf32": (32.0, 0.0), "fp8": (8.0, 0.0), "int8": (8.0, 1.0),
-         "fp64": (64.0, 0.0)}  # fmt: skip
-DEVICE = {"gfx90a": "mi210", "gfx942": "mi300x", "gfx1100": "radeon_pro_w7800",
-          "sm_100": "b200", "sm_120": "rtx_5090", "sm_90": "h100_sxm",
-          "sm_80": "a100_80gb"}  # fmt: skip
 AMD = pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100"])
-ALL = pytest.mark.parametrize("target", list(DEVICE)[:-2])
+ALL = pytest.mark.parametrize("target", list(DEVICE)[:-3])
 PRODUCTS = pytest.mark.parametrize("kernel", ["matmul", "moe"])
 KERNELS = pytest.mark.parametrize("kernel", ["matmul", "moe", "flash_attention"])
-SHARED = ("bits", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages")
-OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
-AXES = {"matmul": (*SHARED, *OPTIONS, "is_integer", "a_by_column", "b_by_column", "BLOCK_K"),
-        "matmul_fp64": (*SHARED, "a_by_column", "b_by_column", "BLOCK_K"),
-        "matmul_odd": (*SHARED, "b_by_column", "BLOCK_K", "n", "k"),
-        "moe": ("bits", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
-        "flash_attention": (*SHARED, "head", "causal"),
-        "flex_attention": (*SHARED, "head", "causal")}  # fmt: skip
-FILE_OF = {"matmul_odd": "matmul", "matmul_fp64": "matmul", "flex_attention": "flash_attention"}
-FIXED = {"flash_attention": {"sequence": [2.0**20]}, "flex_attention": {"flex": [1.0]}}
-
-
-@cache
-def compiled(kernel, target):
-    """Return the compiled rows, products in 8 bits in one layout."""
-    rows, text = [], (FOLDER / f"{kernel}_targets.csv").read_text("utf-8")
-    for row in csv.DictReader(text.splitlines()):
-        bits, is_integer = KINDS[row.pop("kind", "fp16")]
-        own = row.pop("target")
-        odd = row.pop("odd", "")
-        row = {"bits": bits, "is_integer": is_integer} | {k: float(v) for k, v in row.items()}
-        row |= {size: 4095.0 if size in odd else 4096.0 for size in "nk"}
-        row |= {f"{f}_by_column": row.pop(f"{f}_column", f == "b") for f in "ab"}
-        row |= {f"BLOCK_SIZE_{side}": row.get(f"BLOCK_{side}", 0.0) for side in "MNK"}
-        # Attention in 8 bits is counted for tcgen05 alone.
-        fits = row["bits"] > 8 or (row["a_by_column"], row["b_by_column"]) == (0, 1)
-        few = "head" in row and row["bits"] == 8 and (row["BLOCK_M"] < 64 or row["num_warps"] < 4)
-        if own == target and fits and not few and row["step"]:
-            rows.append(row)
-    return rows
-
-
-@cache
-def launched(kernel, target):
-    """Return the launch over all values of the rows' axes, and what turns a table into rows."""
-    rows = compiled(kernel, target)
-    axes = {name: sorted({r[name] for r in rows}) for name in AXES[kernel]}
-    plan = Plan([f"triton_{FILE_OF.get(kernel, kernel)}"], [DEVICE[target]], ["combined"],
-                axes=axes | FIXED.get(kernel, {}), layout="grid")  # fmt: skip
-    (space,) = resolve(plan).kernels
-    axis_of = {d.name: i for i, d in enumerate(space.clocked.dimensions)}
-
-    def by_row(values):
-        values, column = np.asarray(values), []
-        for row in rows:
-            at = {axis_of[n]: axes[n].index(row[n]) for n in axes if n in axis_of}
-            column.append(values[tuple(at.get(i, 0) % n for i, n in enumerate(values.shape))])
-        return np.array(column, float)
-
-    return build_launch(space), by_row
-
-
-class Found(dict):
-    """What the kernel file says of each row."""
-
-    def __missing__(self, name):
-        launch, by_row = launched(*self.of)
-        return self.setdefault(name, by_row(launch.values[name]))
-
-
-def table(target, kernel="matmul"):
-    """Return the compiled rows, and what the kernel file says of each."""
-    rows, found = compiled(kernel, target), Found()
-    found.of = kernel, target
-    return {name: np.array([r[name] for r in rows]) for name in rows[0]}, found
-
-
-def error(predicted, counted):
-    return np.abs(predicted / counted - 1)
 
 
 @ALL
@@ -134,49 +49,6 @@ def test_experts_in_fp8(target):
     assert np.median(error(total, rows["step"])[few]) < 0.07
     assert np.median(error(found["registers_per_thread"], rows["registers"])[of]) < 0.10
     assert np.mean(found["shared_memory_bytes"] == rows["shared_bytes"], where=of) > 0.9
-
-
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
-def test_strides_that_are_no_multiples_of_16(target):
-    """Factors are loaded element by element, have one buffer, and spill."""
-    rows, found = table(target, "matmul_odd")
-    assert (found["products"] == rows["matrix"]).all()
-    assert (found["copies"] == rows["copies"]).all()
-    assert (found["shared_memory_bytes"] == rows["shared_bytes"]).all()
-    few = rows["stack_bytes"] < 32
-    total = sum(found[n] for n in ("products", "copies", "beside"))
-    total += (found["loads_a"] + found["loads_b"]) * (1 - found["is_group"])
-    assert np.median(error(total, rows["step"])[few]) < 0.12
-    assert np.median(error(found["registers_per_thread"], rows["registers"])) < 0.13
-    assert (found["spilled"] > 0)[rows["stack_bytes"] > 100].all()
-
-
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx90a", "gfx942"])
-def test_double_precision(target):
-    rows, found = table(target, "matmul_fp64")
-    assert (found["products"] == rows["matrix"]).all()
-    assert (found["copies"] == rows["copies"]).all()
-    assert np.mean(found["shared_memory_bytes"] == rows["shared_bytes"]) > 0.96
-    few = (rows["stack_bytes"] < 100) & (rows["num_stages"] > 1)
-    total = sum(found[n] for n in ("products", "copies", "writes", "beside", "loads_a", "loads_b"))
-    assert np.median(error(total, rows["step"])[few]) < 0.08
-    assert np.median(error(found["registers_per_thread"], rows["registers"])) < 0.11
-    assert (found["spilled"] > 0)[rows["stack_bytes"] > 100].all()
-
-
-@pytest.mark.parametrize(("device", "size", "published", "above"), [
-    ("h100_sxm", 1024, 28.0, 0.10), ("h100_sxm", 2048, 31.0, 0.05), ("h100_sxm", 4096, 31.0, 0.05),
-    ("a100_40gb", 1024, 13.8, 0.25), ("a100_40gb", 1792, 15.4, 0.15),
-])  # fmt: skip
-def test_double_precision__rates_of_triton_that_others_published(device, size, published, above):
-    """Of configurations that are not known, pulls 10313 and 10060 of triton-lang/triton [TFLOP/s].
-
-    The H100's rate decided `half_rate`; nothing was chosen by the A100's.
-    """
-    axes = {"bits": [64.0]} | {name: [float(size)] for name in "mnk"}
-    best = sweep.best(Plan(["triton_matmul"], [device], ["combined"], axes=axes)).rows[0]
-    rate = 2e-12 * size**3 / best["execution_time"]
-    assert 0.97 < rate / published < 1.0 + above
 
 
 @AMD
@@ -235,7 +107,7 @@ def test_attention__instructions_of_shared_memory(target):
     assert np.median(error(found["writes"], rows["shared_stores"])[whole]) < 0.15
 
 
-@pytest.mark.parametrize("target", list(DEVICE))
+@pytest.mark.parametrize("target", list(DEVICE)[:-1])
 def test_flex_attention(target):
     """Copies are no TMA, scores take two products more, and the loop with the mask is apart."""
     rows, found = table(target, "flex_attention")
@@ -291,20 +163,6 @@ def test_tensor_memory__limits_the_blocks_of_b200():
     assert found.active_blocks_per_sm.values.ravel().max() >= 3
     at = found.isel({d: -1 for d in found.dims})
     assert (int(at.active_blocks_per_sm), int(at.occupancy_limiter)) == (2, 6)
-
-
-@pytest.mark.parametrize(("device", "bits"), [
-    ("mi210", 8.0), ("mi210", 32.0), ("a100_80gb", 8.0), ("gtx_980", 16.0), ("rtx_4090", 64.0),
-])  # fmt: skip
-def test_a_type_that_the_device_lacks_has_a_status(device, bits):
-    plan = Plan(["triton_matmul"], [device], ["combined"], axes={"bits": [bits]},
-                outputs=("execution_time", "status"))  # fmt: skip
-    status = sweep.evaluate(plan)["triton_matmul"].dataset.load().status.values
-    assert STATUS["missing_parameters"] in status and STATUS["valid"] not in status
-    others = {STATUS["missing_parameters"], STATUS["shared_memory"], STATUS["constraint"]}
-    assert set(status.ravel()) <= others
-    found = sweep.best(Plan(["triton_matmul"], ["h100_sxm"], axes={"bits": [8.0]}))
-    assert np.isfinite(found.rows[0]["execution_time"])  # a device that has the type
 
 
 def inputs(device, warps=4.0, bits=16.0, stages=2.0):

@@ -19,7 +19,7 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 FOLDER = Path(__file__).parent
 # Types of a product's factors and result.
 KINDS = {"fp16": ("*fp16", "*fp16"), "tf32": ("*fp32", "*fp32"), "fp8": ("*fp8e4nv", "*fp16"),
-         "int8": ("*i8", "*i32"), "fp64": ("*fp64", "*fp64")}  # fmt: skip
+         "fp32": ("*fp32",) * 2, "int8": ("*i8", "*i32"), "fp64": ("*fp64", "*fp64")}  # fmt: skip
 KERNELS = ("matmul", "moe", "flash_attention", "softmax", "layer_norm")
 CLASSES = {
     "matrix": "HMMA HGMMA QMMA QGMMA IMMA IGMMA DMMA", "ldmatrix": "LDSM",

@@ -2,25 +2,26 @@
 
 ``python make_targets.py [TABLE ...]`` compiles the configurations of matmul_targets.csv, 90 for
 each target and 441 with AMD's options, of matmul_odd_targets.csv, whose sizes `odd` are no
-multiples of 16, moe_targets.csv, and flash_attention_targets.csv, 70, which were drawn at random:
-resources, and machine instructions of a warp in one step of the loop, of attention also along the
-diagonal. Pointers of AMD's kernels reach 2 GiB at most, as Triton finds of PyTorch's smaller
-tensors. No GPU is needed.
+multiples of 16, matmul_ieee_targets.csv, without tf32 or units for fp64, moe_targets.csv, and
+flash_attention_targets.csv, 70, which were drawn at random: resources, and machine instructions of
+a warp in one step of the loop, of attention also along the diagonal. Pointers of AMD's kernels
+reach 2 GiB at most, as Triton finds of PyTorch's smaller tensors. No GPU is needed.
 """
 
 import csv
+import os
 import re
 import sys
 from collections import Counter
 
 import make
 
-BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp64": 8}
+BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp32": 4, "fp64": 8}
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
 """Those of AMD's compiler alone."""
-TABLES = "matmul matmul_odd matmul_fp64 moe flash_attention flex_attention".split()
+TABLES = "matmul matmul_odd matmul_fp64 matmul_ieee moe flash_attention flex_attention".split()
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
     "matrix": r"v_(s?mfma|wmma)",
@@ -36,6 +37,7 @@ def compiled(kernel, target, given):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import compile
 
+    os.environ["TRITON_F32_DEFAULT"] = "ieee" if given.get("kind") == "fp32" else ""
     is_amd = target.startswith("gfx")
     make.KINDS["fp8"] = ("*fp8e4b8" if is_amd else "*fp8e4nv", "*fp16")  # CDNA has its own type
     capability = {"compute_capability": 8.0 if is_amd else int(target[3:]) / 10}
@@ -81,6 +83,8 @@ def count_nvidia(code, usage, word="copies"):
     """Return the same of NVIDIA's machine code, with the class of loads of fewer than 16 bytes."""
     of = make.CLASS_OF | dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA"), "matrix")
     of |= {"LDG": "copies", "LDSM": "shared_loads"}
+    if not any(of.get(name) == "matrix" for *_, name, _ in code):  # products of lanes
+        of |= {"FFMA": "matrix", "DFMA": "matrix", "LDS": "shared_loads", "STS": "shared_stores"}
     loops = {}
     for (*_, name, rest), head in zip(code, make.loops(code), strict=True):
         if head is not None:
@@ -120,7 +124,7 @@ def main():
     """Write the tables of the kernels that are named, or of all."""
     for table in sys.argv[1:] or TABLES:
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
-        kernel = table.removesuffix("_odd").removesuffix("_fp64")
+        kernel = table.removesuffix("_odd").removesuffix("_fp64").removesuffix("_ieee")
         for given in make.configurations(path):
             target = given.pop("target")
             rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
