@@ -21,7 +21,7 @@ def _matrix_rule(kind: str) -> Rule:
 
 
 MATRIX_CYCLES: Mapping[str, Rule] = {
-    kind: _matrix_rule(kind) for kind in ("fp16", "tf32", "fp8", "int8", "fp64")
+    kind: _matrix_rule(kind) for kind in ("fp16", "tf32", "fp32", "fp8", "int8", "fp64")
 }
 """Cycles of a multiply-add by matrix units, by type; a device lacks what no number is stated of."""
 

@@ -280,7 +280,7 @@ LIMITS_OF_DEVICE: dict[str, str] = _device_definition["limits"]
 """For each limit in `sweep.hardware.occupancy.Limits`, its key in a device file that has no
 compute capability."""
 
-MATRIX_TYPES = ("fp16", "tf32", "fp8", "int8", "fp64")
+MATRIX_TYPES = ("fp16", "tf32", "fp32", "fp8", "int8", "fp64")
 """Types of the factors of matrix instructions."""
 
 INSTRUCTION_CLASSES = tuple(_kernel_definition["groups"]["classes"])[1:]
