@@ -5,7 +5,8 @@ and of n / 2 activated columns with the second weights. Both run with one config
 (vllm-project/vllm, vllm/model_executor/layers/fused_moe/fused_moe.py, ``fused_experts_impl``: the
 second with ``top_k`` 1), so the file has the one whose two times have the smallest sum. The name of
 a file has the experts, n / 2 (``w2.shape[2]`` in ``try_get_optimal_moe_config``), the device as its
-driver calls it and the type, if it is not one of 16 bits (``get_config_file_name``).
+driver calls it, the type, if it is not one of 16 bits, and the weights that share a scale
+(``get_config_file_name``).
 """
 
 from __future__ import annotations
@@ -76,7 +77,11 @@ def moe_files(
         columns = {n: ones * (sizes[n] if n in sizes else fixed[n]) for n in SIZES}
         first = Problems.of(space, columns, select=own)
         chosen, without = _chosen(first, columns, progress)
-        key = own["device"]
+        all_of, scaled = first.configurations, set[float]()
+        scaled |= {all_of[i].get("block_shape", 0.0) for i in range(len(all_of))}
+        if len(scaled) > 1:
+            raise QueryError("a file has one block_shape: select it, as in block_shape=128")
+        (block_shape,), key = scaled, own["device"]
         name = DRIVER_NAMES.get(key)
         if name is None:
             name = driver_name(next(d.name for d in space.devices if d.key == key))
@@ -85,7 +90,7 @@ def moe_files(
         layers = np.stack([columns[part] for part in LAYER], axis=1)
         for layer in np.unique(layers, axis=0):
             inside = (layers == layer).all(axis=1)
-            values = dict(zip(LAYER, layer.tolist(), strict=True))
+            values = dict(zip(LAYER, layer.tolist(), strict=True)) | {"block_shape": block_shape}
             file = file_name(values, name)
             what = " ".join(f"{part}={value:g}" for part, value in values.items())
             what = f"{key}, {own['model']}, {what}"
@@ -130,11 +135,13 @@ def file_name(layer: Mapping[str, float], device: str) -> str:
     Parameters
     ----------
     layer : mapping
-        ``experts``, the first product's ``n``, and ``bits``.
+        ``experts``, the first product's ``n``, ``bits``, and ``block_shape``.
     device : str
         The device as its driver calls it, with ``_`` for spaces.
     """
     kind = ",dtype=fp8_w8a8" if layer["bits"] == 8 else ""
+    if block := int(layer["block_shape"]):
+        kind += f",block_shape=[{block},{block}]"
     return f"E={int(layer['experts'])},N={int(layer['n'] // 2)},device_name={device}{kind}.json"
 
 

@@ -81,6 +81,11 @@ def test_types_of_8_bits__are_in_the_name():
                 axes=dict(plan().axes) | {"bits": (8,)})  # fmt: skip
     (name,) = moe_files(h100).texts
     assert name == "E=8,N=1024,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json"
+    scaled = {"block_shape": (128.0,), "BLOCK_SIZE_K": (64.0, 128.0)}
+    (own,) = moe_files(replace(h100, axes=dict(h100.axes) | scaled)).texts
+    assert own == name.replace(".json", ",block_shape=[128,128].json")
+    with pytest.raises(QueryError, match="block_shape=128"):
+        moe_files(replace(h100, axes=dict(h100.axes) | {"block_shape": (0.0, 128.0)}))
 
 
 def test_what_cannot_be_written_is_named():

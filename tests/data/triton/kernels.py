@@ -212,8 +212,9 @@ def matmul(a, b, c, m, n, k, a_rows, a_columns, b_rows, b_columns, c_rows,
 
 @triton.jit
 def moe(a, b, c, pair_of, expert_of, used, n, k, rows, pairs, a_rows, b_experts, b_columns, c_rows,
+        a_scales, b_scales, a_scale_rows, b_scale_experts, b_scale_columns,
         TOPK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-        GROUP_M: tl.constexpr):  # fmt: skip
+        GROUP_M: tl.constexpr, QUANT: tl.constexpr):  # fmt: skip
     block = tl.program_id(0)
     columns = tl.cdiv(n, BLOCK_N)
     first = block // (GROUP_M * columns) * GROUP_M
@@ -234,12 +235,19 @@ def moe(a, b, c, pair_of, expert_of, used, n, k, rows, pairs, a_rows, b_experts,
     inner = tl.arange(0, BLOCK_K)
     a += (pair // TOPK * a_rows)[:, None] + inner[None, :]
     b += expert * b_experts + (inner[:, None] + (column * b_columns)[None, :])
+    if QUANT > 0:  # a scale for each token and each 128 x 128 weights
+        a_scales += pair // TOPK * a_scale_rows
+        b_scales += expert * b_scale_experts + column // QUANT * b_scale_columns
     sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for step in range(0, tl.cdiv(k, BLOCK_K)):
         left = k - step * BLOCK_K
         x = tl.load(a, mask=given[:, None] & (inner[None, :] < left), other=0.0)
         y = tl.load(b, mask=inner[:, None] < left, other=0.0)
-        if x.dtype.primitive_bitwidth == 8:  # vLLM lets the units add up in 8 bits
+        if QUANT > 0:
+            part = step * BLOCK_K // QUANT
+            of_x = tl.load(a_scales + part, mask=given, other=0.0)
+            sums += tl.dot(x, y) * of_x[:, None] * tl.load(b_scales + part)[None, :]
+        elif x.dtype.primitive_bitwidth == 8:  # vLLM lets the units add up in 8 bits
             sums = tl.dot(x, y, acc=sums)
         else:
             sums += tl.dot(x, y)

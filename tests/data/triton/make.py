@@ -73,8 +73,14 @@ def types(kernel, given):
         arguments |= dict.fromkeys(("pair_of", "expert_of", "used"), "*i32")
         integers = ("n", "k", "rows", "pairs", "a_rows", "b_experts", "b_columns", "c_rows")
         arguments |= dict.fromkeys(integers, "i32")
+        aligned, quant = list(arguments), given.get("quant", 0)
+        scales = dict.fromkeys(("a_scales", "b_scales"), "*fp32")
+        scales |= dict.fromkeys(("a_scale_rows", "b_scale_experts", "b_scale_columns"), "i32")
         blocks = {name: given[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
-        return arguments, {"TOPK": 8, "GROUP_M": 8} | blocks, list(arguments)
+        constants = {"TOPK": 8, "GROUP_M": 8, "QUANT": quant} | blocks
+        constants |= {} if quant else dict.fromkeys(scales)
+        aligned += ["a_scales", "b_scales"] * (quant > 0)
+        return arguments | (scales if quant else {}), constants, aligned
     element = "*fp16" if given["bits"] == 16 else "*fp32"
     of_length = ["x_stride", "y_stride", "columns", "stride", "n"] * given["aligned"]
     if kernel == "softmax":

@@ -21,7 +21,9 @@ COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "cop
            "shared_loads", "shared_stores", "step")  # fmt: skip
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
 """Those of AMD's compiler alone."""
-TABLES = "matmul matmul_odd matmul_fp64 matmul_ieee moe flash_attention flex_attention".split()
+TABLES = (
+    "matmul matmul_odd matmul_fp64 matmul_ieee moe moe_quant flash_attention flex_attention".split()
+)
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
     "matrix": r"v_(s?mfma|wmma)",
@@ -98,11 +100,12 @@ def row_of(kernel, target, given, done):
     """Return a row of the table; loops that are unrolled are divided by their copies of a step."""
     assembly = done.asm.get("amdgcn")
     is_flex = kernel == "flex_attention"  # loads numbers of blocks; the loop with a mask is longer
+    word = "loads" if is_flex or "quant" in given else "copies"
     if assembly:
         row, loops = count_amd(assembly)
     else:
         code = make.instructions(done.asm["cubin"])
-        row, loops = count_nvidia(*code, *(("loads",) if is_flex else ()))
+        row, loops = count_nvidia(*code, word)
     loops = sorted(loops, key=Counter.total) if is_flex else loops
     is_product, turns = "attention" not in kernel, 1
     if is_product and assembly:
@@ -124,7 +127,7 @@ def main():
     """Write the tables of the kernels that are named, or of all."""
     for table in sys.argv[1:] or TABLES:
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
-        kernel = table.removesuffix("_odd").removesuffix("_fp64").removesuffix("_ieee")
+        kernel = re.sub("_(odd|fp64|ieee|quant)$", "", table)
         for given in make.configurations(path):
             target = given.pop("target")
             rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
