@@ -49,7 +49,7 @@ def measure(arguments: argparse.Namespace) -> tuple[Path, bool]:
             raise SweepError(f"{file}: cannot be written: no folder, or a protected one")
 
     def compiled(source: str, capability: str) -> str:
-        return nvrtc.load("", capability).compile(source, "measure.cu", capability, []).ptx
+        return nvrtc.load(capability).compile(source, "measure.cu", capability, []).ptx
 
     def tell(line: str) -> None:
         print(f"sweep: {printable(line)}", file=sys.stderr)

@@ -61,8 +61,7 @@ def plot(arguments: argparse.Namespace) -> int:
         axes = dict.fromkeys(axis for grid in grids_of(data) for axis in grid.axes
                              if len(grid.axis_values(axis)) > 1)  # fmt: skip
         raise QueryError(f"a heatmap needs two dimensions: -x DIM -y DIM, of {', '.join(axes)}")
-    draw = getattr(plots, plots.KINDS[arguments.kind])
-    figure = call_with(draw, arguments, data, select=select)
+    figure = call_with(getattr(plots, plots.KINDS[arguments.kind]), arguments, data, select=select)
     if arguments.show:
         plots.show(figure)
         return 0

@@ -117,21 +117,25 @@ KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callab
 
 def list_(arguments: argparse.Namespace) -> int:
     """List all entries of one kind, or of all kinds that have files, one per line."""
-    if arguments.what is None:
+    what, is_about_models = arguments.what, arguments.device or arguments.kernel
+    if what is None:
         for number, kind in enumerate(KINDS):
             print(f"\n{kind}:" if number else f"{kind}:")
-            list_(argparse.Namespace(**{**vars(arguments), "what": kind}))
+            more = {} if kind == "models" else {"device": None, "kernel": None}
+            list_(argparse.Namespace(**{**vars(arguments), "what": kind, **more}))
         return 0
-    if arguments.what == "models" and (arguments.device or arguments.kernel):
+    if what != "models" and is_about_models:
+        raise SweepError(f"list {what}: --device and --kernel are for models")
+    if is_about_models:
         rows = _applicable(arguments)
-    elif arguments.what == "counters":
+    elif what == "counters":
         from sweep.importers.profiles.counters import QUANTITIES
 
         rows = [
             (q.ncu[0], q.meaning + (f" (nvprof: {q.nvprof[0]})" if q.nvprof else ""))
             for q in QUANTITIES.values()
         ]
-    elif arguments.what == "fields":
+    elif what == "fields":
         from sweep.evaluation.variables import all_fields
 
         rows = [
@@ -139,7 +143,7 @@ def list_(arguments: argparse.Namespace) -> int:
             for name, field in all_fields().items()
         ]
     else:
-        names, describe, _ = KINDS[arguments.what]
+        names, describe, _ = KINDS[what]
         rows = [(name, describe(name)) for name in names()]
     indent = 2 + max(len(name) for name, _ in rows)
     for line in aligned(rows):  # a line each in a pipe, for grep
@@ -158,7 +162,7 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
         raise SweepError("list models: --kernel needs a --device to run on")
     given = load_device(arguments.device)
     kernel = load_kernel(arguments.kernel) if arguments.kernel else None
-    device = given if arguments.no_derive else with_derived(given, model_names())
+    device = with_derived(given, model_names())
     rows = []
     for name in model_names():
         missing = what_is_missing(device, name, device)
@@ -172,7 +176,7 @@ def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:
             text += f" ({'; '.join(listed)})"
         if kernel is not None:
             place = str(kernel.path or kernel.key), str(given.path or given.key)
-            statuses, reason = applicability(*place, name, not arguments.no_derive)
+            statuses, reason = applicability(*place, name)
             valid, total = statuses["valid"], statuses.total()
             share = f"{valid:,} of {total:,} configurations of {kernel.key} have a time"
             if valid and missing:
@@ -204,10 +208,12 @@ def _text_of(name: str) -> str:
         from sweep.specs.reading import load_toml, read_text
 
         try:
-            is_device = "chip" in load_toml(read_text(Path(name)))
+            document = load_toml(read_text(Path(name)))
         except ValueError as error:
             raise SweepError(f"{name}: {error}") from None
-        return _device_text(name) if is_device else _kernel_text(name)
+        if "chip" in document:
+            return _device_text(name)
+        return _plan_text(name) if "kernels" in document else _kernel_text(name)
     known = {one: text for names, _, text in KINDS.values() for one in names()}
     if name not in known:
         raise SweepError(f"nothing is called '{name}'{nearest(name, known)} (see `sweep list`)")
@@ -225,8 +231,7 @@ def lint(arguments: argparse.Namespace) -> int:
             resolve(load_plan(name))
         except SweepError as error:
             messages.append((str(error), "error"))
-    others = [name for name in arguments.files if name not in plans]
-    findings = lint_specs(others, _declared())
+    findings = lint_specs([name for name in arguments.files if name not in plans], _declared())
     messages += [(str(finding), finding.severity) for finding in findings]
     for message, _ in messages:
         print(message)

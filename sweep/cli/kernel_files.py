@@ -147,6 +147,8 @@ def compile_(arguments: argparse.Namespace) -> int:
     from sweep.specs.compiled import parse_table
     from sweep.specs.reading import LARGEST_FILE
 
+    if (arguments.trips or arguments.arguments) and not arguments.instructions:
+        raise SweepError("--trip and --argument say what is counted: only with --instructions")
     space, capabilities = _space_to_compile(arguments)
     kernel = space.kernel
     path = Path(arguments.output) if arguments.output else _table_of(kernel)
@@ -161,7 +163,6 @@ def compile_(arguments: argparse.Namespace) -> int:
         count=arguments.instructions,
         trips=arguments.trips,
         arguments=arguments.arguments,
-        library=arguments.library,
     )
     variants = variants_of(source.text, space, arguments.also)
     bar = partial(_with_bar, unit="variant")

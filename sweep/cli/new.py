@@ -31,6 +31,11 @@ def new(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None and arguments.what not in where:
             word = {"source": "from"}.get(name, name)
             raise SweepError(f"new {arguments.what} takes no --{word}")
+    for word in arguments.select:
+        takes_name = arguments.what == "kernel" and arguments.source is None
+        if arguments.what != "device" and not (takes_name and word.startswith("name=")):
+            only = "only name=NAME" if takes_name else "no KEY=VALUE"
+            raise SweepError(f"{word}: new {arguments.what} takes {only} here")
     return {"plan": _plan, "device": _device, "kernel": _kernel}[arguments.what](arguments)
 
 
@@ -188,7 +193,7 @@ def _lacks_of_kernel(path: str, device: str) -> list[str]:
 
     lines = []
     for model in model_names():
-        statuses, reason = applicability(path, device, model, True)
+        statuses, reason = applicability(path, device, model)
         if not statuses["valid"]:
             lines.append(f"{model} gives no time on {device}: {reason}")
     return lines

@@ -165,6 +165,8 @@ def best(arguments: argparse.Namespace) -> int:
         raise QueryError("--most and --robust are two ways to choose: one of them")
     if arguments.candidates is not None and not arguments.robust:
         raise QueryError("--candidates: only with --robust")
+    if arguments.rename and arguments.format not in ("triton", "tilelang"):
+        raise QueryError("--rename: only with --format triton or tilelang")
     if arguments.output is not None and arguments.format == "vllm":
         return _vllm_files(arguments)
     if arguments.robust:
@@ -268,8 +270,6 @@ def info(arguments: argparse.Namespace) -> int:
 
 def histogram(arguments: argparse.Namespace) -> int:
     """Count configurations by bin, or by meaning."""
-    if arguments.include:
-        raise QueryError("--include: a histogram has no further variables")
     answer = _answer(arguments, query.histogram)
     if arguments.figure is not None:
         from sweep.plot import histogram_plot, save

@@ -134,8 +134,7 @@ def _by_place(
             title, rest = f"{title}: {'/'.join(values)}", "/".join(values.values())
         place = (row["device"], rest or "-", _clocks(row))
         bound = f" {row['bound']}" if with_bound and row.get("bound") else ""
-        times = table[title].setdefault(place, {})
-        times[row["model"]] = _time(row).rjust(width) + bound
+        table[title].setdefault(place, {})[row["model"]] = _time(row).rjust(width) + bound
     return table
 
 

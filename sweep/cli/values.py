@@ -38,8 +38,8 @@ def check_key(path: Path, what: str, ending: str = ".toml") -> None:
 
 
 def names(text: str, option: str) -> tuple[str, ...]:
-    """Return the names in a list with commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    """Return the names in a list with commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def objectives(text: str, option: str) -> list[tuple[str, str]]:

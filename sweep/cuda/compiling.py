@@ -8,6 +8,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -69,8 +70,6 @@ class Task:
         Trip counts of loops by label where the compiler's text does not tell.
     arguments : mapping of str to float
         Integers that the kernel is called with, by position.
-    library : str
-        The library to load; the first one that is installed by default.
     """
 
     source: str
@@ -80,7 +79,6 @@ class Task:
     count: bool = False
     trips: Mapping[str, float] = field(default_factory=dict)
     arguments: Mapping[str, float] = field(default_factory=dict)
-    library: str = ""
 
     @property
     def all_options(self) -> tuple[str, ...]:
@@ -101,13 +99,13 @@ class Task:
         """Return the hash of everything that a variant's findings depend on."""
         counted = [__version__, self.trips, self.arguments, launch] if self.count else []
         parts = [*self.cuda(macros), self.entry, capability, counted]
-        version = compiler_for(capability, self.library).version
+        version = compiler_for(capability).version
         return hashlib.sha256(json.dumps([version, *parts], sort_keys=True).encode()).hexdigest()
 
 
-def compiler_for(capability: str, library: str) -> Compiler | amdgpu.Clang:
+def compiler_for(capability: str) -> Compiler | amdgpu.Clang:
     """Return the compiler for a compute capability, or for a target of AMD such as ``gfx1100``."""
-    return amdgpu.load() if capability.startswith(amdgpu.PREFIX) else load(library, capability)
+    return amdgpu.load() if capability.startswith(amdgpu.PREFIX) else load(capability)
 
 
 @dataclass(frozen=True)
@@ -176,12 +174,9 @@ def compile_all(
     chosen = [n for n, block in blocks.items() if math.prod(block or ()) <= MOST_THREADS]
     if not chosen:
         raise SweepError(f"every variant has more than {MOST_THREADS:,} threads a block")
-    jobs = []
-    for capability in capabilities:
-        for number in chosen:
-            macros = [definition(*macro) for macro in variants[number].items()]
-            launch = blocks[number], variants.blocks(number)
-            jobs.append((task, capability, number, macros, launch))
+    macros = {n: [definition(*macro) for macro in variants[n].items()] for n in chosen}
+    launches = {n: (blocks[n], variants.blocks(n)) for n in chosen}
+    jobs = [(task, c, n, macros[n], launches[n]) for c in capabilities for n in chosen]
     ended = {found[:2]: found[2] for found in progress(_results(jobs, processes), len(jobs))}
     is_filled = len(variants) * len(capabilities) <= MOST_FILLED
     rows, failures = [], []
@@ -200,10 +195,11 @@ def _check_capability(task: Task, capability: str) -> None:
     """Refuse a compute capability for which the source cannot be compiled."""
     if capability.startswith(amdgpu.PREFIX) and task.name.endswith(".cl"):
         raise SweepError(f"{task.name}: for {capability} give a HIP source, not OpenCL C")
-    compiler = compiler_for(capability, task.library)
+    compiler = compiler_for(capability)
     if capability not in compiler.capabilities:
         known = ", ".join(compiler.capabilities)
-        is_old = target_number(capability) < LEAST_OF_NEW <= target_number(known.split(", ")[0])
+        is_number = re.fullmatch(r"[0-9]\.[0-9]", capability) is not None
+        is_old = is_number and float(capability) < LEAST_OF_NEW <= float(compiler.capabilities[0])
         raise SweepError(
             f"{compiler.version} does not compile for {capability}, but for {known}"
             + f" (for {capability}: pip install {WHEELS[-1]})" * is_old
@@ -289,8 +285,7 @@ def _compile(job: tuple[Task, str, int, list[str], Launch]) -> tuple[str, int, A
     else:
         try:
             source, options = task.cuda(macros)
-            compiler = compiler_for(capability, task.library)
-            output = compiler.compile(source, task.name, capability, options)
+            output = compiler_for(capability).compile(source, task.name, capability, options)
             if isinstance(output, str):
                 finding = _of_machine_code(output, task, launch[0])
             else:
@@ -341,9 +336,7 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         rows.setdefault(capability, []).append([*map(cell, cells)])
     equal = _equal(rows)
     head = {
-        "compiler": ", ".join(
-            {compiler_for(row[0], task.library).version: 0 for row in compiled.rows}
-        ),
+        "compiler": ", ".join({compiler_for(row[0]).version: 0 for row in compiled.rows}),
         "source": Path(task.name).name,
         "source_sha256": hashlib.sha256(task.source.encode()).hexdigest(),
         "options": " ".join(task.all_options) or "none",

@@ -58,11 +58,8 @@ class Output:
     ptx: str
 
 
-def _libraries(wanted: str) -> Iterator[tuple[str, str]]:
+def _libraries() -> Iterator[tuple[str, str]]:
     """Yield paths of the library, each with the version of its wheel, or ``""``."""
-    if wanted:
-        yield wanted, ""
-        return
     for wheel in WHEELS:
         try:
             found = importlib.metadata.distribution(wheel)
@@ -165,15 +162,13 @@ def first_error(log: str, name: str) -> str:
 
 
 @cache
-def load(library: str = "", capability: str = "") -> Compiler:
-    """Return the compiler of a library, by default of the first one that is installed.
+def load(capability: str = "") -> Compiler:
+    """Return the compiler of the first library that is installed.
 
     Parameters
     ----------
-    library : str
-        Its file.
     capability : str
-        A compute capability: an installed library that compiles for it comes first.
+        A compute capability: a library that compiles for it comes first.
 
     Raises
     ------
@@ -181,12 +176,10 @@ def load(library: str = "", capability: str = "") -> Compiler:
         There is none.
     """
     first = None
-    for path, version in _libraries(library):
+    for path, version in _libraries():
         try:
             found = Compiler(ctypes.CDLL(path), version)
-        except (OSError, AttributeError) as error:
-            if library:
-                raise SweepError(f"{library}: is no NVRTC: {error}") from None
+        except (OSError, AttributeError):
             continue
         if not capability or capability in found.capabilities:
             return found

@@ -79,8 +79,8 @@ def summary(
         statuses, regimes = counts[number]
         points, valid = int(timed[number].sum()), int(timed[number, 0])
         # The statuses of configurations without a time, and the regimes of those with one.
-        statuses[0] = 0
-        regimes[0] -= points - valid
+        statuses[0] = regimes[UNWRITTEN_CODE] = 0
+        regimes[0] = max(valid - int(regimes[1:].sum()), 0)
         why, shares = (
             _commonest_first(_named(*of)) for of in zip(meanings, counts[number], strict=True)
         )

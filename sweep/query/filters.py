@@ -173,8 +173,7 @@ def _matches(kernel: str, name: str, coordinate: Coordinate, wanted: Any) -> Arr
         slack = TOLERANCE * np.abs(values)
         mask = (values >= low - slack) & (values <= high + slack)
         if not mask.any():
-            shown = f"{_spell(ends[0])}:{_spell(ends[1])}"
-            raise AbsentError(_missing(kernel, name, shown, coordinate))
+            raise AbsentError(_missing(kernel, name, as_written(wanted), coordinate))
         return np.asarray(mask)
     mask = np.zeros(values.shape, bool)
     for value in _as_list(wanted) if ends is None else ends:
@@ -199,9 +198,15 @@ def _equal(values: Array, value: Any) -> Array:
 
 
 def _spell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:g}" if _is_number(value) else f"{value!r}"
+    return f"{value:.10g}" if _is_number(value) else "" if value is None else f"{value!r}"
+
+
+def as_written(wanted: Any) -> str:
+    """Return what is selected as a command has it: ``a,b`` or ``LOW:HIGH``."""
+    ends = _range_of(wanted)
+    parts = _as_list(wanted) if ends is None else ends
+    texts = (part if isinstance(part, str) else _spell(part) for part in parts)
+    return (":" if ends else ",").join(texts)
 
 
 def _missing(kernel: str, name: str, value: str, coordinate: Coordinate, hint: str = "") -> str:

@@ -191,7 +191,7 @@ def pareto(
     """
     objectives = [objectives] if isinstance(objectives, str) else list(objectives)
     if len(objectives) not in (2, 3) or len(set(objectives)) != len(objectives):
-        raise QueryError(f"a Pareto front has two or three objectives, not {objectives}")
+        raise QueryError(f"a Pareto front has two or three objectives, each once, not {objectives}")
     senses = ["min"] * len(objectives) if senses is None else list(senses)
     if len(senses) != len(objectives):
         raise QueryError(f"{len(objectives)} objectives need as many senses, not {senses}")

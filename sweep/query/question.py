@@ -17,6 +17,7 @@ from sweep.fields import STACKED, Array
 from sweep.query.filters import (
     Condition,
     Selection,
+    as_written,
     dim_of,
     select_grid,
     select_kernels,
@@ -163,8 +164,7 @@ class KernelPart:
         for name in self.by:
             if name in self.grid.stacked:
                 places = self.grid.stacked[name].places[self.selection.indices[STACKED]]
-                chosen = self.selection.indices[name]
-                step = np.searchsorted(chosen, places) * self.strides[name]
+                step = np.searchsorted(self.selection.indices[name], places) * self.strides[name]
                 numbers = step if numbers is None else numbers + step
         return numbers
 
@@ -375,10 +375,9 @@ def ask(
             grid, objectives, senses, groups_of([grid]), select, condition, codes
         ),
     )
-    filters = "".join(f", {name}={value}" for name, value in select.items())
+    filters = "".join(f", {name}={as_written(value)}" for name, value in select.items())
     filters += "" if condition is None else f", where {condition.text}"
     notes: tuple[str, ...] = ()
     if refused:
-        why = next(iter(refused.values()))
-        notes = (LeftOut(f"left out: {', '.join(refused)} ({why})"),)
+        notes = (LeftOut(f"left out: {', '.join(refused)} ({next(iter(refused.values()))})"),)
     return Question(parts, groups_of([part.grid for part in parts]), filters, notes)

@@ -194,7 +194,7 @@ def columns_of(
     without : iterable of str
         Columns that are not shown.
     """
-    hidden = {"rests_on_assumed", "status", *without}
+    hidden = {"rests_on_assumed", *without, *["status"] * (not _counts_statuses(answer))}
     known = [c for c in answer.columns if c not in hidden and any(r[c] is not None for r in rows)]
     names = list(answer.columns) if answer.is_chosen else known
     shared = [] if answer.is_chosen or not rows[1:] else [
@@ -261,8 +261,15 @@ def _text(value: Any, unit: str) -> str:
 def with_result(answer: Answer) -> tuple[list[Row], NoResult]:
     """Return the rows that have a result, and the line about groups without any."""
     whole = answer if answer.whole is None else answer.whole  # chosen columns need not say why
+    if _counts_statuses(whole):
+        return list(answer), NoResult("")
     rows = [row for row, of in zip(answer, whole, strict=True) if reason_of(of) is None]
     return rows, absent_line(whole.rows, whole.coordinates)
+
+
+def _counts_statuses(answer: Answer) -> bool:
+    """Return whether statuses are what was counted, not reasons."""
+    return "status" in answer.columns and answer.marked in ("status", "points")
 
 
 def reason_of(row: Mapping[str, Any]) -> str | None:

@@ -92,7 +92,7 @@ def extend(
     expected, layout, total = forecast(space), layout_of(space), space.n_points
     if info.record["identity"] == layout.record["identity"]:
         return Finished(space, named, expected, 0, total, 0.0)
-    if (version := info.record["identity"]["sweep_version"]) != __version__:
+    if (version := info.record["identity"].get("sweep_version", __version__)) != __version__:
         raise StoreError(
             f"'{store}' was computed by sweep {version}, this is {__version__}: results of two "
             "versions do not go into one store; run the larger plan into a new one"

@@ -188,8 +188,8 @@ class Plan:
         for item in names:
             if not isinstance(item, str):
                 raise self._error(f"{key}: {item!r} is not a string")
-        if len(set(names)) != len(names):
-            raise self._error(f"{key} names something twice")
+        if doubled := [name for name in names if names.count(name) > 1]:
+            raise self._error(f"{key} names '{doubled[0]}' twice")
         return tuple(names)
 
     def _choice(self, key: str, value: Any, allowed: tuple[str | None, ...]) -> None:

@@ -207,7 +207,7 @@ def _check(answer: Answer, level: float) -> None:
     if not 0.0 < level < 1.0:
         raise QueryError(f"an interval of {level * 100:g} %: above 0 and below 100")
     if TIME not in answer.columns or not {*DEFAULT_BY, "status"} <= {*answer.columns}:
-        raise QueryError(f"an interval belongs to an {TIME}, and the answer has none")
+        raise QueryError(f"an interval belongs to a predicted {TIME}, and the answer has none")
 
 
 def _with_columns(answer: Answer, ends: Array, note: str) -> Answer:

@@ -223,6 +223,10 @@ def test_read_only_directory(folder, capsys, monkeypatch):
         ("show gtx_981", "nothing is called 'gtx_981'; did you mean 'gtx_980'?"),
         ("show", "show needs the name"),
         ("list planes", "invalid choice: 'planes'"),
+        ("list kernels --device gtx_280", "list kernels: --device and --kernel are for models"),
+        ("best quickstart --rename a=b", "--rename: only with --format triton or tilelang"),
+        ("info quickstart --include power", "unrecognised argument '--include'"),
+        ("histogram quickstart status --include power", "unrecognised argument '--include'"),
     ],
 )
 def test_command_line(folder, capsys, arguments, message):

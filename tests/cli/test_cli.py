@@ -278,6 +278,8 @@ def test_show(said):
     assert 'name = "GeForce GTX 980 (as in Wang & Chu 2017)"' in said("show", "gtx_980_paper")
     assert "[launch]" in said("show", "vector_add")
     assert 'name = "quickstart"' in said("show", "quickstart")
+    plan = Path(sweep.__file__).parent / "plans" / "quickstart.toml"
+    assert said("show", plan) == said("show", "quickstart")
     model = said("show", "hong_kim")
     assert "hong_kim_eq22" in model and "mem_ld_cycles" in model
     for kind in ("device", "kernel"):

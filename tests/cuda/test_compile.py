@@ -260,6 +260,9 @@ def test_plan_gives_values_and_capabilities(folder, compiler):
         (COMMAND[:2], "give --kernel NAME or --plan PLAN"),
         ((*COMMAND, "--compute-capability", "3.5"), "NVRTC 1.0 does not compile for 3.5, but for"),
         ((*COMMAND, "--compute-capability", "3.5"), "3.5: pip install nvidia-cuda-nvrtc-cu11)"),
+        ((*COMMAND, "--compute-capability", "sm_86"), "NVRTC 1.0 does not compile for sm_86"),
+        ((*ENTRY, "--trip", "*=3"), "only with --instructions"),
+        ((*ENTRY, "--argument", "0=3"), "only with --instructions"),
         ((*ENTRY, "-o", "x.txt"), "x.txt: a table is named KEY.csv"),
         ((*ENTRY, "--define", "tlie"), "--define tlie: no problem size or parameter of sums"),
         (
@@ -276,9 +279,7 @@ def test_refused(folder, compiler, capsys, arguments, error):
 
 
 def test_without_a_compiler(monkeypatch):
-    with pytest.raises(SweepError, match="is no NVRTC"):
-        nvrtc.load(str(Path(__file__)))
-    monkeypatch.setattr(nvrtc, "_libraries", lambda wanted: iter(()))
+    monkeypatch.setattr(nvrtc, "_libraries", lambda: iter([(__file__, "")]))  # no library
     with pytest.raises(SweepError, match=r"pip install kernel-sweep\[compile\]"):
         nvrtc.load.__wrapped__()
 

@@ -27,11 +27,11 @@ class Library:
 
 def test_library__is_the_first_that_compiles_for_the_capability(monkeypatch):
     libraries = {"new": Library(50, 86, 90), "old": Library(35, 86)}
-    monkeypatch.setattr(nvrtc, "_libraries", lambda wanted: ((name, name) for name in libraries))
+    monkeypatch.setattr(nvrtc, "_libraries", lambda: ((name, name) for name in libraries))
     monkeypatch.setattr(nvrtc.ctypes, "CDLL", libraries.get)
     for capability, name in (("", "new"), ("8.6", "new"), ("3.5", "old"), ("3.0", "old"),
                              ("9.9", "new")):  # fmt: skip
-        assert nvrtc.load.__wrapped__("", capability).version == f"NVRTC {name}"
+        assert nvrtc.load.__wrapped__(capability).version == f"NVRTC {name}"
 
 
 def test_capability_that_no_library_knows__the_next_one_stands_in(monkeypatch):

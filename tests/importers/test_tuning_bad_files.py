@@ -118,6 +118,8 @@ def test_spoilt_files_are_refused_in_one_line(name, folder, capsys):
       "has no parameter 'yy'; did you mean 'y'?"),
      ({"m.csv": "device,x,time_ms\na,1,2\nb,1,3\n"}, ["--device", "gtx_980_paper"],
       "rows of several devices (a, b)"),
+     ({"m.csv": 'x,time_us\n1,"1,300"\n2,310\n'}, ["--device", "gtx_980_paper"],
+      "time_us = '1,300': write '.' in numbers, and nothing between thousands"),
      ({}, ["nowhere.json"], "nowhere.json: cannot be read")],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_named(files, arguments, message, capsys):

@@ -26,12 +26,14 @@ from support.tuning_files import (
 
 from sweep import query
 from sweep.cli import main
+from sweep.errors import StoreError
 from sweep.evaluation.planned import evaluate
 from sweep.importers.files import read_source
 from sweep.importers.tuners.measurements import MEASURED
 from sweep.importers.tuners.search_space import MOST_VALUES, listed, read_t1
 from sweep.measurements.importing import device_keys, read_measured
 from sweep.query.resting import placeholders_in, resting_note
+from sweep.runs.extending import extend
 from sweep.space import load_plan, resolve
 from sweep.specs import load_device, load_kernel
 from sweep.store import open_store
@@ -203,6 +205,8 @@ def test_a_measured_store_has_the_mean_of_repeated_rows_and_answers_some_questio
     assert "measured times, from twice.csv" in capsys.readouterr().out
     for question in ("explain", "rerun"):
         assert "the store holds measured times" in refused(capsys, question, "twice_measured.zarr")
+    with pytest.raises(StoreError, match="the store holds measured times"):
+        extend("twice_measured.zarr", "quickstart")
 
 
 def test_the_same_import_again_changes_nothing_unless_asked(folder, capsys):

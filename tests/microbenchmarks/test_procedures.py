@@ -52,7 +52,7 @@ def found(samples):
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_every_source_compiles(capability):
     """With ptxas for the real architecture; nothing spills, so times are of what is written."""
-    compiler, facts = nvrtc.load("", capability), dataclasses.replace(FACTS, capability=capability)
+    compiler, facts = nvrtc.load(capability), dataclasses.replace(FACTS, capability=capability)
     assert any(case.procedure == "copies" for case in all_cases(facts)) == (float(capability) >= 8)
     for case in {case.source: case for case in all_cases(facts)}.values():
         output = compiler.compile(case.source, f"{case.name}.cu", capability, [])

@@ -215,12 +215,19 @@ def test_command_prints_and_draws(spaces, folder, capsys):
     assert capsys.readouterr().out.startswith("kernel,device,model,bound,count,share")
     for wrong, said in (
         (["--range", "1-2"], "--range '1-2': two numbers"),
-        (["--include", "power"], "--include: a histogram has no further variables"),
         (["--workers", "2"], "is a store, whose results are there"),
     ):
         assert main([*words, *wrong]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("by", [[], ["device"]])
+def test_statuses_are_counted_and_no_reasons(spaces, by):
+    answer = query.histogram(spaces["clocks"][1], "status", by=by)
+    text = answer.to_table(wide=False) + answer.to_table(wide=True)
+    assert len({*answer.column("status")}) > 1 and "no result" not in text
+    assert all(text.count(status) >= 2 for status in answer.column("status"))
 
 
 def test_too_many_groups_to_draw(spaces):

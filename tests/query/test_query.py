@@ -236,6 +236,17 @@ def test_best__what_a_run_has_not_computed_yet_says_so():
     data = ONE.copy(deep=True)
     data["execution_time"][:], data["status"][:] = np.nan, 255
     assert {row["status"] for row in best(data)} == {"not computed"}
+    data["regime"][:] = 255
+    assert all(row["regimes"] == {} and row["statuses"] for row in summary(data))
+
+
+def test_summary__shares_of_regimes_are_of_what_was_computed():
+    data = ONE.copy(deep=True)
+    for name, value in (("execution_time", np.nan), ("status", 255), ("regime", 255)):
+        data[name][{"block_size": slice(2)}] = value
+    rows = [row for row in summary(data) if row["valid"]]
+    assert rows and all(sum(row["regimes"].values()) == pytest.approx(1.0) for row in rows)
+    assert all(row["statuses"]["not computed"] > 0 for row in rows)
 
 
 def test_top_and_pareto__name_the_groups_without_a_valid_configuration():

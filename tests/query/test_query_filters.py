@@ -188,6 +188,7 @@ def test_select__of_a_boolean_parameter():
         (lambda: parse_selection(["tile=a:b"], TILED), "is not a range"),
         (lambda: parse_selection(["tile=1:2:3"], TILED), "is not a range"),
         (lambda: parse_selection(["tile=5"], TILED), r"no tile = 5 \(available: 4, 8, 16\)"),
+        (lambda: parse_selection(["tile=16777217"], TILED), "no tile = 16777217 "),
         (lambda: parse_selection(["tile=" + "9" * 400], TILED), "no tile = "),
         (lambda: parse_selection(["tiel=4"], TILED), "did you mean 'tile'"),
         (lambda: parse_selection(["kernel=x"], TILED), "no results for kernel 'x'"),

@@ -13,7 +13,7 @@ from sweep.errors import TuningError
 from sweep.expressions import Expression, ExpressionError
 from sweep.fields import Array
 from sweep.importers.files import Source, read_source
-from sweep.importers.tuners.table import DEVICES, Columns, header_of, numeric, records, time_column
+from sweep.importers.tuners.table import DEVICES, Columns, header_of, records, time_column, time_in
 from sweep.specs.reading import load_toml
 
 BLOCK = 1 << 16
@@ -127,8 +127,7 @@ def read_problem_table(
     known = {name: _whole(column[timed]) for name, column in own.items()}
     for name, text in (mapping or {}).items():  # one may read what the one before made
         known[name] = _made(source, name, text, known, int(timed.sum()))
-    failed = int(np.count_nonzero(~timed))
-    return ProblemTable(source.name, known, seconds[timed], names, failed)
+    return ProblemTable(source.name, known, seconds[timed], names, int(np.count_nonzero(~timed)))
 
 
 def _columns(
@@ -150,7 +149,7 @@ def _columns(
             except ValueError:
                 if name != time:  # text, from the first line on
                     return _columns(source, header, time, {*texts, name})
-                parts[name].append(np.array([numeric(cell) for cell in cells], np.float64))
+                parts[name].append(np.array([time_in(source, name, cell) for cell in cells], float))
     if line == 2:
         raise source.error("there is no line below the header")
     return {name: np.concatenate(found) for name, found in parts.items()}

@@ -101,7 +101,7 @@ def read_table(source: Source, columns: Columns | None = None) -> Measurements:
     further = {n: plain_name(n) for n in header if n not in {*names, time, device}}
     rows = []
     for _, cell in lines:
-        seconds = numeric(cell[time])
+        seconds = time_in(source, time, cell[time])
         status = "valid" if seconds is not None else "failed" if cell[time] else "not_measured"
         values = {name: _value(cell[name]) for name in names}
         numbers = {plain: numeric(cell[name]) for name, plain in further.items()}
@@ -296,6 +296,15 @@ def numeric(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def time_in(source: Source, column: str, text: str) -> float | None:
+    """Return the time that a cell is, None for a reason why there is none."""
+    if re.fullmatch(r"\d[\d ,.']*[ ,'][\d ,.']*", text.strip()):
+        raise source.error(
+            f"{column} = '{text}': write '.' in numbers, and nothing between thousands"
+        )
+    return numeric(text)
 
 
 def _within(
