@@ -55,8 +55,7 @@ def front(columns: Columns, killers: Columns = ()) -> Array:
     alive, columns = _drop_dominated(alive, columns, killers)
     if alive.size > SAMPLE:
         sample = [column[:: alive.size // SAMPLE] for column in columns]
-        best = _exact(sample)
-        few = _killers(sample, best)
+        few = _killers(sample, _exact(sample))
         alive, columns = _drop_dominated(alive, columns, [column[few] for column in sample])
     kept = np.zeros(alive.size, bool)
     kept[_exact(columns)] = True

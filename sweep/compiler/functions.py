@@ -67,8 +67,7 @@ def function_of(function: Callable[..., Any]) -> Function:
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     names = ChainMap({n: cell.cell_contents for n, cell in cells}, function.__globals__)
     info = getattr(function, "info", None)
-    is_equation = isinstance(info, EquationInfo)
-    found = Function(function, *source_of(function), names, is_equation)
+    found = Function(function, *source_of(function), names, isinstance(info, EquationInfo))
     args = found.tree.args
     if args.defaults or any(args.kw_defaults):
         raise found.error(found.tree, "a parameter cannot have a default")

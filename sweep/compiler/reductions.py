@@ -319,8 +319,7 @@ class Counts(State):
         self.keeps = keep.kind
         cuts = np.full(1 << len(keep.cuts).bit_length(), np.inf)
         cuts[: len(keep.cuts)] = keep.cuts
-        counts = np.zeros((variables, keep.width), np.int64)
-        self.arguments = counts, cuts, np.empty(TILE, np.int64)
+        self.arguments = np.zeros((variables, keep.width), np.int64), cuts, np.empty(TILE, np.int64)
 
     def kept(self, group: int) -> Kept:
         """Return the counts of the group."""

@@ -164,18 +164,14 @@ def _indexed(index: Path, folder: Path) -> Iterable[Variant]:
         if not (name or reason):
             raise SweepError(f"{where}: 'file' must name a PTX file")
         found = {key: cells.pop(key) for key in FROM_OUTSIDE if key in cells}
-        if bad := [key for key, value in found.items() if value != "" and not _is_count(value)]:
+        known = {k: v for k, v in found.items() if isinstance(v, float) and v >= 0}
+        if bad := [key for key, value in found.items() if key not in known and value != ""]:
             raise SweepError(f"{where}: {bad[0]} = '{found[bad[0]]}': must be a number from 0 on")
         if wrong := [key for key in cells if key in QUANTITIES]:
             raise SweepError(f"{where}: '{wrong[0]}' is counted in the PTX: leave it out")
         text = "" if reason else read_source(folder / name, LARGEST_TEXT).text
-        known = {key: float(value) for key, value in found.items() if value != ""}
         shown = f"{capability:g}" if isinstance(capability, float) else str(capability)
         yield Variant(name or where, text, cells, known, reason, shown)
-
-
-def _is_count(value: Setting) -> bool:
-    return isinstance(value, float) and value >= 0
 
 
 def _cell(value: Any, where: str) -> Setting:

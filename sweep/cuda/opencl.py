@@ -72,8 +72,7 @@ def as_cuda(source: str, name: str, macros: Sequence[str] = ()) -> str:
     """
     text = _HINTS.sub("", _BLOCK.sub(r"__launch_bounds__((\1) * (\2) * (\3))", source))
     text = _LITERAL.sub(r" cl_\1(", text)
-    aliases = dict(_ALIAS.findall(text))
-    body = "".join(_Translation(_ALIAS.sub("", text), name, aliases).words())
+    body = "".join(_Translation(_ALIAS.sub("", text), name, dict(_ALIAS.findall(text))).words())
     # The name of a line's file is for messages, which may not end its string.
     shown = re.sub(r"[^\w.-]", "_", name)
     pairs = (macro.partition("=") for macro in macros)

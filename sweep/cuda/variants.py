@@ -13,7 +13,7 @@ import numpy as np
 
 from sweep.errors import PlanError, SweepError, check_known
 from sweep.space import KernelSpace
-from sweep.space.space import GOLDEN
+from sweep.space.space import spread
 from sweep.space.valid import Names, valid_configurations
 from sweep.specs import Device, Kernel
 
@@ -87,13 +87,7 @@ class Variants:
 
     def sample(self, most: int) -> list[int]:
         """Return the numbers of at most so many variants, spread over all of them."""
-        total = len(self)
-        if total <= most:
-            return list(range(total))
-        step = max(1, int(total * GOLDEN))
-        while math.gcd(step, total) > 1:  # so that none comes twice
-            step += 1
-        return sorted(i * step % total for i in range(most))
+        return sorted(spread(len(self), most))
 
     @cached_property
     def _places(self) -> np.ndarray:

@@ -94,8 +94,7 @@ def evaluate_box(
     views = {}
     for v in wanted:
         clocks = (1, 1) if v.is_launch else whole.shape[-2:]
-        shape = (*_models(plan, v), *whole.shape[:-2], *clocks)
-        views[v.name] = result[v.name].reshape(shape)
+        views[v.name] = result[v.name].reshape((*_models(plan, v), *whole.shape[:-2], *clocks))
     parts = [whole]
     if not is_small(space) and form_of(whole.shape) == "rows":
         space, whole, axis = with_long_rows(space, whole)

@@ -156,8 +156,7 @@ class Evaluator:
         """Return an expression's value and where it is at fault."""
         names = sorted(expression.names)
         values = map(self.values.get, names)
-        faults = map(self.faults.get, names)
-        return self.steps(_evaluated, expression, self.ndim, *values, *faults)
+        return self.steps(_evaluated, expression, self.ndim, *values, *map(self.faults.get, names))
 
 
 # Steps of an evaluation

@@ -58,8 +58,7 @@ def names_core_clock(space: KernelSpace, plan: Plan) -> bool:
 def _limits(space: KernelSpace, everywhere: float | None) -> Mapping[int, float]:
     found = {}
     for number, device in enumerate(space.devices):
-        own = device.values.get("clocks.power_limit")
-        limit = own if everywhere is None else everywhere
+        limit = device.values.get("clocks.power_limit") if everywhere is None else everywhere
         has_model = {"power.static", "clocks.core_min"} <= device.values.keys()
         if limit is not None and has_model and (_full_power(space, number) > limit).any():
             found[number] = limit

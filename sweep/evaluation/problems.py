@@ -327,8 +327,7 @@ def _axes(space: KernelSpace, sizes: Sequence[str], select: Mapping[str, Any]) -
     fixed = {name: (value,) for name, value in space.fixed.items()}
     for name in select:
         if name not in CLOCK_AXES:
-            what = f"kernel '{space.kernel.key}' has no '{name}'"
-            check_known(name, (*known, *fixed), what)
+            check_known(name, (*known, *fixed), f"kernel '{space.kernel.key}' has no '{name}'")
     for name, values in {**fixed, **known}.items():
         if name in sizes:
             continue

@@ -109,8 +109,7 @@ def stages_of(
             parts[stage.name] = evaluate.steps(Block.first, block, threads)
         if "probability" in stage.expressions:
             probability = evaluate.share(stage.expressions["probability"])
-            part = parts[stage.name]
-            parts[stage.name] = evaluate.steps(Block.taken, part, probability)
+            parts[stage.name] = evaluate.steps(Block.taken, parts[stage.name], probability)
     loads = tuple(
         _global_access(a, evaluate, parts[a.stage], reused.get(a.reuse or "", l2_hits))
         for a in kernel.global_accesses

@@ -243,8 +243,7 @@ class Packed:
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of a pass before its output arrays."""
-        held = memory(self.length)
-        return self.tables, self.begins, self.stride, self.shape, self.n_inner, held
+        return self.tables, self.begins, self.stride, self.shape, self.n_inner, memory(self.length)
 
     def read_by(self, model: str, variant: str, outputs: tuple[str, ...], keeps: str = "") -> Pass:
         """Return the pass that reads them, for :func:`sweep.compiler.passes.get_pass`."""

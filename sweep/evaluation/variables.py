@@ -270,8 +270,7 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
 
     def of_model(model: str, device: Device) -> str:
         paths = sorted({key for i in get_model(model).inputs for key in i.device_keys})
-        clocks = ("clocks.core_nominal", "clocks.memory_nominal")
-        own = device.assumed((*paths, *clocks))
+        own = device.assumed((*paths, "clocks.core_nominal", "clocks.memory_nominal"))
         lowered = of_power(device, "clocks.power_limit") if device.key in limited else ()
         return ", ".join([*own, *lowered, *of_kernel, *elsewhere(device)])
 

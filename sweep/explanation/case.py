@@ -180,8 +180,7 @@ def find_case(source: Source | None, configuration: Mapping[str, Any]) -> Case:
     own = (*kernel.kernel.sizes, *kernel.kernel.parameters)
     known = ("kernel", "device", "model", *own, *CLOCK_AXES)
     for name in wanted:
-        what = f"explain: kernel '{kernel.kernel.key}' has no '{name}'"
-        check_known(name, known, what, "known:")
+        check_known(name, known, f"explain: kernel '{kernel.kernel.key}' has no '{name}'", "known:")
     device = next(d for d in space.devices if d.key == key)
     fixed = dict(kernel.fixed)
     dimensions = [Dimension("device", (key,), "device")]

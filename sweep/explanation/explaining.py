@@ -138,8 +138,7 @@ def _equations(body: Trace, case: Case) -> Section:
         lines.append(step)
     codes = dict.fromkeys(code for step in steps for code in step.comment.split(", ") if code)
     acting = case.model.errata_in(case.plan.variant)
-    notes = tuple(f"{code}: {acting[code]}." for code in codes)
-    return Section("Equations", tuple(lines), notes)
+    return Section("Equations", tuple(lines), tuple(f"{code}: {acting[code]}." for code in codes))
 
 
 def _sides(made: Comparison) -> str:
@@ -164,8 +163,7 @@ def _regime(body: Trace, case: Case) -> Section:
                  comparisons=decision.comparisons)
         )  # fmt: skip
         lines += [Line("", formula=text) for text in others]
-    title = f"Regime: {case.words['regime']}, bound by {case.words['bound']}"
-    return Section(title, tuple(lines))
+    return Section(f"Regime: {case.words['regime']}, bound by {case.words['bound']}", tuple(lines))
 
 
 # ---------------------------------------------------------------------------- the result

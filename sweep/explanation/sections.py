@@ -217,8 +217,7 @@ def _table(section: Section, width: int) -> Iterator[str]:
     start = 2 + name + 2 + value + 1 + unit + (2 if unit else 1)
     for line, its_unit, tag in zip(lines, units, section.tags, strict=True):
         texts = [p for text in line.explained for p in _hanging(text, start, tag, width)] or [""]
-        is_text = isinstance(line.value, str)
-        shown = line.shown.ljust(value) if is_text else line.shown.rjust(value)
+        shown = line.shown.ljust(value) if isinstance(line.value, str) else line.shown.rjust(value)
         first = f"{' ' if line.used else UNUSED} {line.name:<{name}}  {shown} "
         first = f"{first}{its_unit:<{unit}}".ljust(start)
         if len(first) > start and texts[0]:  # too long for its column

@@ -27,8 +27,7 @@ class ExpressionError(SweepError):
         self.position = position
         self.reason = reason
         self.hint = hint
-        shown = _shown(text, position)
-        super().__init__(f"`{shown}`: {reason} at column {position + 1}{hint}")
+        super().__init__(f"`{_shown(text, position)}`: {reason} at column {position + 1}{hint}")
 
     def __reduce__(self) -> tuple[type[ExpressionError], tuple[str, int, str, str]]:
         """Make the error picklable although it takes more arguments than a message."""

@@ -107,8 +107,7 @@ def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
             reason = "is a directory" if path.is_dir() else "not a regular file"
             raise OSError(0, reason)
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            raw = file.read(min(size, most) + 1)
+            raw = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
     except (OSError, ValueError) as error:  # a path may contain a NUL
         reason = getattr(error, "strerror", None) or str(error)
         raise TuningError(f"{path}: cannot be read: {reason}") from None

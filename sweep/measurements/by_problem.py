@@ -65,8 +65,7 @@ def losses(problem: Array, score: Array, measured: Array, k: int) -> Array:
     found = np.empty(int(problem.max()) + 1)
     for those, rows in matrices(problem):
         times = measured[rows]
-        smallest = _expected_smallest(score[rows], times, k)
-        found[those] = smallest / times.min(axis=1) - 1.0
+        found[those] = _expected_smallest(score[rows], times, k) / times.min(axis=1) - 1.0
     return found
 
 

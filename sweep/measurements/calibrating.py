@@ -200,7 +200,8 @@ def _fitted(times: Times, measured: Array, paths: list[str]) -> tuple[float, dic
 
     best = criterion(spread({}), 2)  # the scale and the variance
     while len(shifts) < len(paths):
-        tried = {path: _coarse(spread, path) for path in paths if path not in shifts}
+        tried = {path: min((spread({path: shift}), shift) for shift in COARSE.tolist())
+                 for path in paths if path not in shifts}  # fmt: skip
         path = min(tried, key=lambda path: tried[path][0])
         variance, shift = _refined(spread, path, tried[path][1])
         found = criterion(variance, 3 + len(shifts))
@@ -223,11 +224,6 @@ def _scaled(times: Times, measured: Array, shifts: Mapping[str, float]) -> float
         if abs(step - 1.0) < 1e-6:
             break
     return scale
-
-
-def _coarse(spread: Callable[[dict[str, float]], float], path: str) -> tuple[float, float]:
-    """Return the least variance over the coarse shifts of one hit rate, and the shift."""
-    return min((spread({path: shift}), shift) for shift in COARSE.tolist())
 
 
 def _refined(

@@ -127,8 +127,7 @@ def best_configurations(
         raise QueryError(f"a tuner's file is about one kernel: select one of {kernels}")
     (grid,) = grids
     names = _tuned(grid)
-    repeats = _repeats(grid, names, select)
-    answer = _top({grid.kernel: grid.dataset}, n * repeats, select, where)
+    answer = _top({grid.kernel: grid.dataset}, n * _repeats(grid, names, select), select, where)
     found: dict[tuple[Any, ...], float] = {}
     for row in answer:
         key = tuple(row[name] for name in names)

@@ -145,8 +145,8 @@ def _stays(path: Path, space: SearchSpace | None, overwrite: bool) -> bool:
 def _of_plan(device: str | None, dataset: xr.Dataset | None, folder: Path) -> list[str]:
     """Return the devices of the plan: those that were measured, under the store's keys."""
     if device is not None:
-        found = _key_or_path(device)
-        return [os.path.relpath(found, folder) if found.endswith(".toml") else found]
+        is_file = device.endswith(".toml")
+        return [os.path.relpath(device, folder) if is_file else device_keys([device])[device]]
     keys = [] if dataset is None else list(map(str, dataset.device.values))
     return [key for key in keys if key in list_devices()] or keys or [list_devices()[0]]
 
@@ -225,11 +225,6 @@ def _labelled(
         measured, space=space, devices=devices, layout=layout, attributes=attributes
     )
     return dataset, measured, list(_description(sources, parts, dataset, devices))
-
-
-def _key_or_path(device: str) -> str:
-    """Return the path of a device file as it is, and of any other name the key."""
-    return device if device.endswith(".toml") else device_keys([device])[device]
 
 
 def _on_device(source: Source, part: Measurements, device: str | None) -> Measurements:

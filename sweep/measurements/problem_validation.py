@@ -215,7 +215,8 @@ def _listed(
         raise QueryError(f"{case.table.name}: no listed configuration is among the plan's")
     use = np.flatnonzero(near & is_there)
     predicted = np.full(len(case.problem), np.nan)
-    found = {key: np.zeros(len(case.first)) for key in _hit_names(select["model"])}
+    names = (select["model"], RANDOM)
+    found = {(name, k): np.zeros(len(case.first)) for name in names for k in TOP}
     for part, times in problems.batches(progress):
         rows = use[(case.problem[use] >= part.start) & (case.problem[use] < part.stop)]
         line = case.problem[rows] - part.start
@@ -241,10 +242,6 @@ def _listed(
     if not near.all():
         notes.append(f"rows slower than the limit, which do not count: {int((~near).sum()):,}")
     return answer, notes
-
-
-def _hit_names(model: str) -> list[tuple[str, int]]:
-    return [(name, k) for name in (model, RANDOM) for k in TOP]
 
 
 def _without_configurations(

@@ -164,8 +164,7 @@ class NvidiaGpu:
             self._sources[case.source] = self._call("cuModuleGetFunction", module, b"measure")
         self._function = self._sources[case.source]
         if case.shared > 48 << 10:
-            which = self._driver.CUfunction_attribute
-            key = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            key = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._call("cuFuncSetAttribute", self._function, key, case.shared)
         while self._buffers:
             self._call("cuMemFree", self._buffers.pop())

@@ -291,8 +291,7 @@ def _figure(
 ) -> Figure:
     from sweep.plot import line_plot
 
-    columns = texts["columns"]
-    picture = line_plot(list(panels.items()), *texts["axes"], columns=columns, marks=marks)
+    picture = line_plot(list(panels.items()), *texts["axes"], columns=texts["columns"], marks=marks)
     return Figure(name, texts["caption"].format(**words or {}), picture)
 
 

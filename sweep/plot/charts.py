@@ -220,8 +220,7 @@ def models_plot(
     rows = list(dict.fromkeys((pair.kernel, pair.device) for pair in pairs))
     height = min(3.0 + 0.22 * len(rows), 14.0)
     title = f"Agreement of the models on {draw.words(objective)}"
-    n_pairs = len({pair.models for pair in pairs})
-    left_width = max(5.2, 2.4 + 0.36 * n_pairs)
+    left_width = max(5.2, 2.4 + 0.36 * len({pair.models for pair in pairs}))
     shape = {"width_ratios": (left_width, 5.8)}
     with draw.picture(left_width + 5.8, height, 1, 2, title, **shape) as (figure, panels):
         left, right = panels[0]

@@ -211,8 +211,7 @@ class Map:
         if best is not None:
             axes.plot(best[1], best[0], **BEST, ms=13, clip_on=False, zorder=6)
             value = draw.quantity(self.values[best], grid.units(self.variable))
-            dims = (self.x.dim, self.y.dim, *self.over)
-            at = ", ".join(self.subject.coordinates(self.row, dims))
+            at = ", ".join(self.subject.coordinates(self.row, (self.x.dim, self.y.dim, *self.over)))
             handles = [draw.entry(f"best: {value} at {at}", **BEST, ms=11)]
             size = abs(self.values[best])
             spread = np.nanmax(np.abs(self.values - self.values[best]))
@@ -231,8 +230,7 @@ class Map:
             axes.plot(*other.best[::-1], **OTHER, linestyle="none", zorder=6, clip_on=False)
             value = draw.quantity(here, self.subject.grid.units(self.variable))
             more = f"{100 * (here / least - 1):.0f} % more"
-            text = f"{SMALLEST[other.variable]}: here {value}, {more}"
-            handles.append(draw.entry(text, **OTHER))
+            handles.append(draw.entry(f"{SMALLEST[other.variable]}: here {value}, {more}", **OTHER))
         close = self.values <= CLOSE * least
         lines = borders(np.where(np.isnan(self.values), 0, 1 + close))
         if lines.size:

@@ -28,8 +28,7 @@ def or_none(value: float) -> float | None:
 def average_ranks(values: Array) -> Array:
     """Return ranks from 1 on; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2.0)[inverse]
+    return (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
 
 
 def spearman(first: Array, second: Array) -> float:
@@ -51,10 +50,8 @@ def kendall(first: Array, second: Array) -> float:
     The number of pairs in the wrong order is counted bit by bit of the ranks, in n log n steps.
     """
     n = len(first)
-    order = np.lexsort((second, first))
-    ranks = np.unique(second, return_inverse=True)[1].ravel()[order]
-    both = np.stack([first, second], axis=1)
-    one, other, tied = map(_tied_pairs, (first, second, both))
+    ranks = np.unique(second, return_inverse=True)[1].ravel()[np.lexsort((second, first))]
+    one, other, tied = map(_tied_pairs, (first, second, np.stack([first, second], axis=1)))
     pairs = n * (n - 1) // 2
     if not (pairs > one and pairs > other):
         return math.nan
@@ -133,8 +130,7 @@ def found_by(score: Array, measured: Array, k: int) -> tuple[float, float]:
     fastest = measured <= np.partition(measured, k - 1)[k - 1]
     hits = np.count_nonzero(sure & fastest) + drawn * np.mean(fastest[tied])
     known = float(measured[sure].min()) if sure.any() else math.inf
-    smallest = expected_smallest(measured[tied], drawn, known)
-    return min(1.0, float(hits / k)), smallest
+    return min(1.0, float(hits / k)), expected_smallest(measured[tied], drawn, known)
 
 
 def scale_factor(predicted: Array, measured: Array) -> float:

@@ -193,8 +193,7 @@ def boxes(
     sizes = [max((b - a for a, b in of_dim), default=0) for of_dim in ranges]
     for axis in reversed(range(len(ranges))):
         others = math.prod(n for i, n in enumerate(sizes) if i != axis)
-        limit = max(sizes[axis], target // max(others, 1))
-        ranges[axis] = _joined(ranges[axis], limit)
+        ranges[axis] = _joined(ranges[axis], max(sizes[axis], target // max(others, 1)))
         sizes[axis] = max((b - a for a, b in ranges[axis]), default=0)
     return product(*ranges)
 

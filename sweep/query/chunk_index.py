@@ -193,8 +193,7 @@ class Chunks:
             )
             return np.asarray(((least < value) | ((least == value) & (places < last))).any(axis=1))
 
-        first = np.fmin.reduce(lowest, axis=2).ravel()
-        return known, self._in_order(first, matters, so_far)
+        return known, self._in_order(np.fmin.reduce(lowest, axis=2).ravel(), matters, so_far)
 
     def _in_order(
         self, first: Array, matters: Callable[[Array], Array], so_far: Collected
@@ -289,8 +288,7 @@ class Chunks:
         if found is None:
             return [], iter(blocks_of(self.part, names))
         counts, is_known = found
-        candidates = (is_known | ~self.selected).all(axis=2, keepdims=True)
-        is_whole = candidates & self.selected
+        is_whole = (is_known | ~self.selected).all(axis=2, keepdims=True) & self.selected
         left = (self.selected & ~is_whole).any(axis=2)
         known = [Kept.counted(self.groups[is_whole], counts[is_whole])]
         return known, map(self.block, np.flatnonzero(left).tolist())

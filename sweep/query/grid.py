@@ -106,8 +106,7 @@ class Grid:
             known = self._arrays[name].attrs.get("axis_values", np.unique(column))
             values = _plain(np.atleast_1d(known))
             order = np.argsort(values, kind="stable")
-            places = order[np.searchsorted(values, column, sorter=order)]
-            found[name] = StackedAxis(values, places)
+            found[name] = StackedAxis(values, order[np.searchsorted(values, column, sorter=order)])
         return found
 
     @property
@@ -294,8 +293,7 @@ class Grid:
 
             # Blocks are read in threads already; a scheduler that the user chose has precedence.
             scheduler = None if get_scheduler() is not None else "synchronous"
-            computed = compute(*lazy.values(), scheduler=scheduler)
-            found.update(zip(lazy, computed, strict=True))
+            found.update(zip(lazy, compute(*lazy.values(), scheduler=scheduler), strict=True))
         # Views of memory that is not ours are not written to.
         return {name: _read_only(np.asarray(data)) for name, data in found.items()}
 

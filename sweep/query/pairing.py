@@ -280,8 +280,7 @@ def _names(grid: Grid, columns: Mapping[str, Array]) -> dict[str, str]:
 
 def labels_of(grid: Grid, dim: str, index: Any = slice(None)) -> dict[str, Array]:
     """Return the labels of a dimension by name: lists of configurations, problems have several."""
-    lists = {STACKED: list(grid.stacked), PROBLEM: list(grid.listed)}
-    names = lists.get(dim) or [dim]
+    names = {STACKED: list(grid.stacked), PROBLEM: list(grid.listed)}.get(dim) or [dim]
     return {name: grid.coordinates[name].values[index] for name in names}
 
 

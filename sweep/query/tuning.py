@@ -106,8 +106,7 @@ def _can_be_tuned(part: KernelPart) -> bool:
     sizes = [
         n for n in lengths if n not in free and not part.grid.long_name(n).startswith(PARAMETER)
     ]
-    is_one = all(lengths[name] == 1 for name in sizes)
-    return is_one and math.prod(lengths.values()) <= MOST_POINTS
+    return all(lengths[name] == 1 for name in sizes) and math.prod(lengths.values()) <= MOST_POINTS
 
 
 def _tuning(part: KernelPart, model: str | None) -> Tuning | None:
@@ -160,8 +159,7 @@ def _times(part: KernelPart, model: str | None) -> tuple[list[str], str, Array]:
     if core in indices:
         indices[core] = indices[core][np.argsort(part.labels(core))]
     times = grid.read(["execution_time"], indices)["execution_time"].astype(np.float64)
-    is_selected = part.selection.mask(grid, indices)
-    times = np.where(np.isnan(times) | ~is_selected, np.inf, times)
+    times = np.where(np.isnan(times) | ~part.selection.mask(grid, indices), np.inf, times)
     if memory is not None:
         times = times.min(axis=grid.dims.index(memory), keepdims=True)
     names = list(grid.dims)

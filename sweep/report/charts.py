@@ -161,8 +161,7 @@ def agreement_chart(agreement: Answer) -> Chart:
         for row in agreement if _place(row) in pairs[:PAIRS]
     ]  # fmt: skip
     axes = {"x": _name("second", axis={"labelAngle": 0}), "y": _name("first")}
-    scale = {"scheme": "redblue", "domain": [-1, 1]}
-    colour = _number("correlation", "Spearman", scale=scale)
+    colour = _number("correlation", "Spearman", scale={"scheme": "redblue", "domain": [-1, 1]})
     text = {"field": "correlation", "type": "quantitative", "format": ".2f"}
     on_dark = {"test": "abs(datum.correlation) > 0.6", "value": "white"}
     letters = {"text": text, "color": {"condition": on_dark, "value": "black"}}

@@ -100,8 +100,7 @@ def best_few(
         notes.append(f"{', '.join(map(str, place.values()))}: {shapes},"
                      f" {counted(losses.shape[1], 'configuration')}")  # fmt: skip
         if without:
-            lacking = f"left out, as nothing has a time: {counted(without, 'problem')}"
-            notes.append(LeftOut(lacking))
+            notes.append(LeftOut(f"left out, as nothing has a time: {counted(without, 'problem')}"))
     title = f"at most {counted(most, 'configuration')} that together lose least"
     coordinates = (*DEFAULT_BY, *names)
     return Answer.of(title, rows, coordinates, notes=tuple(dict.fromkeys(notes)), legend=LEGEND)

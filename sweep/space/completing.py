@@ -114,10 +114,12 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
         rule = None if parameter.key in own else parameter.rule
         read, is_own = read_by(rule, facts) if rule is not None else ((), False)
         measured = [known[path] for path in read if is_own and path not in _SCALES
-                    and _is_measured(device, known[path])]  # fmt: skip
+                    and known[path].startswith("microbenchmark.")
+                    and device.sources[known[path]].kind == "microbenchmark"]  # fmt: skip
         others = {path for path in read if not path.startswith("microbenchmark.")}
         if source.kind == "derived" and measured and others <= _SCALES:
-            numbers = ", ".join(_with_deviation(device, path) for path in measured)
+            off = {path: f" ± {device.deviations[path]:g}" for path in device.deviations}
+            numbers = ", ".join(path + off.get(path, "") for path in measured)
             origin = f"measured: {numbers}: {source.reference}"
         elif source.kind == "derived" and read:
             origin = f"derived from {', '.join(known[p] for p in read)}: {source.reference}"
@@ -128,11 +130,3 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
         shown = f"{value:.6g}" if isinstance(value, float) else f"{value!s:.30}"
         rows.append((parameter.key, shown, origin))
     return rows
-
-
-def _is_measured(device: Device, path: str) -> bool:
-    return path.startswith("microbenchmark.") and device.sources[path].kind == "microbenchmark"
-
-
-def _with_deviation(device: Device, path: str) -> str:
-    return f"{path} ± {device.deviations[path]:g}" if path in device.deviations else path

@@ -243,8 +243,7 @@ class Grid:
     def box(self, chunk: int) -> Box:
         """Return the part of the grid that a chunk covers."""
         start = tuple(np.multiply(self.chunk_index(chunk), self.chunk_shape).tolist())
-        stop = tuple(np.minimum(np.add(start, self.chunk_shape), self.shape).tolist())
-        return Box(start, stop)
+        return Box(start, tuple(np.minimum(np.add(start, self.chunk_shape), self.shape).tolist()))
 
     @property
     def whole(self) -> Box:

@@ -369,12 +369,17 @@ def _parameter_dimensions(
     return [Dimension.listed(STACKED, found)]
 
 
-def _valid_share(names: Names, conditions: Sequence[Expression], points: int) -> float:
-    """Return about which share of the product is valid, by testing points spread over it."""
+def spread(points: int, most: int) -> list[int]:
+    """Return at most so many of the numbers below ``points``, spread over all of them."""
     step = max(1, int(points * GOLDEN))
     while math.gcd(step, points) > 1:  # so that no point comes twice
         step += 1
-    numbers = [i * step % points for i in range(min(SAMPLE, points))]
+    return [i * step % points for i in range(min(most, points))]
+
+
+def _valid_share(names: Names, conditions: Sequence[Expression], points: int) -> float:
+    """Return about which share of the product is valid, by testing points spread over it."""
+    numbers = spread(points, SAMPLE)
     values = {}
     for name, axis in reversed(names.values.items()):
         values[name] = axis[[number % len(axis) for number in numbers]]

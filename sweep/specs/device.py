@@ -252,8 +252,7 @@ def _check_clocks(report: Report, values: Mapping[str, float]) -> None:
         lowest, nominal, highest = (values[path] / 1e6 for path in paths)
         if not lowest <= nominal <= highest:
             bounds = f"{domain}_min_MHz {lowest:.12g} to {domain}_max_MHz {highest:.12g}"
-            reason = f"outside the range of the device, {bounds}"
-            report.error(f"{paths[1]}_MHz", reason, nominal)
+            report.error(f"{paths[1]}_MHz", f"outside the range of the device, {bounds}", nominal)
 
 
 def _check_bandwidth(report: Report, values: Mapping[str, float]) -> None:
@@ -300,7 +299,6 @@ def check_model_parameters(
     found = report or Report(label_of(path))
     section = f"model.{model}"
     keys = tuple(Key.from_parameter(parameter, section) for parameter in declared)
-    table = dict(device.model_parameters.get(model, {}))
-    check_section(found, Section(section, "", keys), table)
+    check_section(found, Section(section, "", keys), dict(device.model_parameters.get(model, {})))
     if report is None:
         found.result(device)

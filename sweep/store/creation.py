@@ -63,8 +63,7 @@ def static_objects(layout: StoreLayout, run: Mapping[str, Any]) -> dict[str, byt
     objects = index.files_in()
     for group in layout.groups:
         arrays = {array.name: array.document() for array in group.arrays}
-        whole = group_document(group.attributes, arrays)
-        objects[f"{group.name}/{ROOT_DOCUMENT}"] = encoded(whole)
+        objects[f"{group.name}/{ROOT_DOCUMENT}"] = encoded(group_document(group.attributes, arrays))
         members[group.name] = group_document(group.attributes, {})
         members |= {f"{group.name}/{name}": document for name, document in arrays.items()}
         for array in group.arrays:

@@ -64,11 +64,6 @@ def is_name(name: object) -> bool:
     return name.isidentifier() and not name.startswith("__")
 
 
-def is_array_name(name: object) -> bool:
-    """Return whether something can name an array, which may have dots, as counters have."""
-    return isinstance(name, str) and name[:1] != "." and is_name(name.replace(".", "_"))
-
-
 @dataclass(frozen=True, eq=False)
 class Variable:
     """An array of a store.
@@ -105,7 +100,8 @@ class Variable:
     def __post_init__(self) -> None:
         """Refuse what cannot be written; documents of a stored array pass through here too."""
         name, sizes = self.name[:LONGEST_NAME], self.shape + self.chunks
-        require(is_array_name(self.name), f"'{name}' cannot name an array of a store")
+        is_right = name[:1] != "." and is_name(self.name.replace(".", "_"))  # as counters have
+        require(is_right, f"'{name}' cannot name an array of a store")
         require(
             len(self.dims) == len(self.shape) == len(self.chunks) <= 64,
             f"{name}: dimensions, shape and chunks differ in length",
@@ -187,8 +183,7 @@ def array_of(name: str, document: Any) -> Variable:
     chunks = document["chunk_grid"]["configuration"]["chunk_shape"]
     dims, shape, attrs = (document[key] for key in ("dimension_names", "shape", "attributes"))
     require(isinstance(attrs, dict), f"{name}: its attributes are no table")
-    dtype = document["data_type"]
-    found = Variable(name, tuple(dims), tuple(shape), tuple(chunks), dtype, attrs)
+    found = Variable(name, tuple(dims), tuple(shape), tuple(chunks), document["data_type"], attrs)
     codecs = document["codecs"]
     level = codecs[1]["configuration"]["clevel"] if len(codecs) == 3 else COMPRESSION_LEVEL
     require(type(level) is int and 0 <= level <= 9, f"{name}: its codecs are unknown")

@@ -81,8 +81,7 @@ def robust(
     space, groups = candidates(data, n, by=by, where=where, select=select)
     for own in groups:
         sampled = Sampled.of(space, own, ranges)
-        times = sampled.times(places(samples, len(sampled.parameters), seed))
-        found, note = _of_group(own, times)
+        found, note = _of_group(own, sampled.times(places(samples, len(sampled.parameters), seed)))
         rows += found
         notes.append(note)
     coordinates = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in _COLUMNS]

@@ -95,8 +95,7 @@ def sensitivity(
     coordinates = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in _COLUMNS]
     title = f"what the {TIME} of {what} depends on, {samples:,} samples"
     units = {TIME: "s", "low": "s", "high": "s", **dict.fromkeys(_SHARES, "1")}
-    columns = (*coordinates, *_COLUMNS)
-    answer = Answer.of(title, rows, coordinates, units, notes, columns, LEGEND)
+    answer = Answer.of(title, rows, coordinates, units, notes, (*coordinates, *_COLUMNS), LEGEND)
     return replace(answer, picture=partial(_shown, answer, (*DEFAULT_BY, *by)))
 
 

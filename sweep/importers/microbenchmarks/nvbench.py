@@ -28,8 +28,7 @@ _CLOCK = "nv/cold/sm_clock_rate/mean"
 def _read(source: Source) -> list[Measurement]:
     found = Findings(source, "nvbench")
     data = source.document
-    version = found.table(data, "meta", "version", "nvbench")
-    found.version = str(version.get("string", ""))[:60]
+    found.version = str(found.table(data, "meta", "version", "nvbench").get("string", ""))[:60]
     devices = _objects(source, data.get("devices"), "devices")
     states = [
         (f"benchmark {bench.get('name')}, state {state.get('name', number)}", state)

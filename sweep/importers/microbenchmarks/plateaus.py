@@ -66,8 +66,7 @@ def plateaus(rows: Sequence[Row]) -> list[Plateau]:
     first, last = _widest(rows)
     if last - first + 1 < LEAST_ROWS or rows[last][0] < LEAST_EXTENT * rows[first][0]:
         return []
-    here = Plateau(rows[first : last + 1])
-    return [*plateaus(rows[:first]), here, *plateaus(rows[last + 1 :])]
+    return [*plateaus(rows[:first]), Plateau(rows[first : last + 1]), *plateaus(rows[last + 1 :])]
 
 
 def _widest(rows: Sequence[Row]) -> tuple[int, int]:

@@ -333,8 +333,7 @@ class Found:
 
     def __add__(self, other: Found) -> Found:
         """Return the sum of two counts, of which one may be missing."""
-        words = filter(None, (self.words, other.words))
-        return Found(self.value + other.value, " + ".join(words))
+        return Found(self.value + other.value, " + ".join(filter(None, (self.words, other.words))))
 
 
 def find(launches: Sequence[Launch], name: str) -> Found:

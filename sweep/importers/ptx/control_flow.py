@@ -235,8 +235,7 @@ def control_flow(function: Function) -> Graph:
     loops, irreducible = _find_loops(blocks)
 
     def place(block: Block) -> list[int]:
-        headers = [loop.header.number for loop in nest(block.loop)]
-        return [*reversed(headers), block.number]
+        return [*reversed([loop.header.number for loop in nest(block.loop)]), block.number]
 
     dead = (block for block in text if block not in reached)
     n_dead = sum(len(block.instructions) for block in dead)

@@ -146,10 +146,6 @@ class _Finder:
         first = loop.header.number
         return writes[bisect_left(writes, (first,)) : bisect_left(writes, (first + loop.length,))]
 
-    def _at_entry(self, name: Operand, loop: Loop) -> int | None:
-        """Return the value of a register or literal at the entry of a loop, if it is a number."""
-        return self._constant(name, (loop.header.number,), loop.header, loop.parent, 0)
-
     def _constant(
         self, name: Operand, place: tuple[int, ...], block: Block, around: Loop | None, depth: int
     ) -> int | None:
@@ -319,7 +315,8 @@ class _Finder:
             if name in state:
                 continue
             is_known = len(writes) < 2 and len(steps) < MAX_CHAIN and isinstance(name, Word)
-            state[name] = self._at_entry(name, loop) if is_known else None
+            entry = (loop.header.number,), loop.header, loop.parent, 0
+            state[name] = self._constant(name, *entry) if is_known else None
             if is_known and writes:
                 steps += writes
                 waiting += writes[0].instruction.operands[1:]
