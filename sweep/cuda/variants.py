@@ -13,8 +13,7 @@ import numpy as np
 
 from sweep.errors import PlanError, SweepError, check_known
 from sweep.space import KernelSpace
-from sweep.space.space import spread
-from sweep.space.valid import Names, valid_configurations
+from sweep.space.valid import Names, spread, valid_configurations
 from sweep.specs import Device, Kernel
 
 Macros = dict[str, float | str | bool]

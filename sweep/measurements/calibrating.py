@@ -18,7 +18,7 @@ from sweep.query.agreement import spearman
 from sweep.query.pairing import Paired, paired
 from sweep.runs.record import Source, space_of
 from sweep.space import Space
-from sweep.space.space import GOLDEN
+from sweep.space.valid import GOLDEN
 from sweep.specs import Kernel
 from sweep.specs.corrections import SCALE, corrected, hit_rates
 

@@ -18,7 +18,7 @@ from sweep.models import get_model, model_names
 from sweep.space.completing import with_derived
 from sweep.space.grid import CLOCK_AXES, Box, Configurations, Dimension, Grid
 from sweep.space.plan import Plan, load_plan
-from sweep.space.valid import Names, valid_configurations
+from sweep.space.valid import Names, spread, valid_configurations
 from sweep.specs import (
     DEVICE_NAMES,
     Device,
@@ -43,8 +43,6 @@ SHARE = 0.5
 
 SAMPLE = 1 << 14
 """Points of the product that are tested to estimate the share."""
-
-GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,14 +365,6 @@ def _parameter_dimensions(
         texts = "; ".join(f"`{c.text}`" for c in own)
         raise PlanError(f"{where}: no configuration satisfies all constraints ({texts})")
     return [Dimension.listed(STACKED, found)]
-
-
-def spread(points: int, most: int) -> list[int]:
-    """Return at most so many of the numbers below ``points``, spread over all of them."""
-    step = max(1, int(points * GOLDEN))
-    while math.gcd(step, points) > 1:  # so that no point comes twice
-        step += 1
-    return [i * step % points for i in range(min(most, points))]
 
 
 def _valid_share(names: Names, conditions: Sequence[Expression], points: int) -> float:

@@ -35,6 +35,8 @@ MOST = 100_000_000
 FUTILE = 500_000_000
 """Partial configurations after which a listing is given up if it found next to nothing."""
 
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
 
 class Names:
     """Every name that conditions may use, and the parameters that it depends on.
@@ -347,3 +349,11 @@ def _product(groups: Sequence[Mapping[str, Array]], axes: Mapping[str, Values]) 
 
 def _index_type(values: Values) -> npt.DTypeLike:
     return np.min_scalar_type(max(len(values) - 1, 0))
+
+
+def spread(points: int, most: int) -> list[int]:
+    """Return at most so many of the numbers below ``points``, spread over all of them."""
+    step = max(1, int(points * GOLDEN))
+    while math.gcd(step, points) > 1:  # so that no point comes twice
+        step += 1
+    return [i * step % points for i in range(min(most, points))]
