@@ -83,12 +83,12 @@ On an H100 those of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and
 
 
 def piece_64(device: DeviceFacts) -> float:
-    """Piece of 64 bytes from DRAM over a long one by micro-benchmark, else an H100's 1.5."""
+    """Piece of 64 bytes from DRAM over a long one: measured, else assumed, an H100's 1.5."""
     return max(1.0, device.number("microbenchmark.dram_piece_64_factor") or PIECE_64)
 
 
 def piece_128(device: DeviceFacts) -> float:
-    """Piece of 128 bytes from DRAM over a long one by micro-benchmark, else an H100's 1.05."""
+    """Piece of 128 bytes from DRAM over a long one: measured, else assumed, an H100's 1.05."""
     return max(1.0, device.number("microbenchmark.dram_piece_128_factor") or PIECE_128)
 
 

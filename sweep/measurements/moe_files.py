@@ -76,12 +76,12 @@ def moe_files(
         ones = np.ones(len(next(iter(sizes.values()))))
         columns = {n: ones * (sizes[n] if n in sizes else fixed[n]) for n in SIZES}
         first = Problems.of(space, columns, select=own)
-        chosen, without = _chosen(first, columns, progress)
-        all_of, scaled = first.configurations, set[float]()
-        scaled |= {all_of[i].get("block_shape", 0.0) for i in range(len(all_of))}
-        if len(scaled) > 1:
+        each = map(first.configurations.__getitem__, range(len(first.configurations)))
+        block_shape, *others = {row.get("block_shape", 0.0) for row in each}
+        if others:
             raise QueryError("a file has one block_shape: select it, as in block_shape=128")
-        (block_shape,), key = scaled, own["device"]
+        chosen, without = _chosen(first, columns, progress)
+        key = own["device"]
         name = DRIVER_NAMES.get(key)
         if name is None:
             name = driver_name(next(d.name for d in space.devices if d.key == key))

@@ -13,7 +13,7 @@ from sweep.models import get_model
 from sweep.space import Plan, resolve
 
 AMD = pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100"])
-ALL = pytest.mark.parametrize("target", list(DEVICE)[:-3])
+ALL = pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1100", "sm_100", "sm_120"])
 PRODUCTS = pytest.mark.parametrize("kernel", ["matmul", "moe"])
 KERNELS = pytest.mark.parametrize("kernel", ["matmul", "moe", "flash_attention"])
 
@@ -123,7 +123,7 @@ def test_attention__instructions_of_shared_memory(target):
     assert np.median(error(found["writes"], rows["shared_stores"])[whole]) < 0.15
 
 
-@pytest.mark.parametrize("target", list(DEVICE)[:-1])
+@pytest.mark.parametrize("target", [target for target in DEVICE if target != "sm_89"])
 def test_flex_attention(target):
     """Copies are no TMA, scores take two products more, and the loop with the mask is apart."""
     rows, found = table(target, "flex_attention")
