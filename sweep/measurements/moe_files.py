@@ -76,9 +76,9 @@ def moe_files(
         ones = np.ones(len(next(iter(sizes.values()))))
         columns = {n: ones * (sizes[n] if n in sizes else fixed[n]) for n in SIZES}
         first = Problems.of(space, columns, select=own)
-        each = map(first.configurations.__getitem__, range(len(first.configurations)))
-        block_shape, *others = {row.get("block_shape", 0.0) for row in each}
-        if others:
+        has_scales = "block_shape" in kernel.parameters
+        shapes = np.unique(first.configurations.column("block_shape")) if has_scales else [0.0]
+        if len(shapes) > 1:
             raise QueryError("a file has one block_shape: select it, as in block_shape=128")
         chosen, without = _chosen(first, columns, progress)
         key = own["device"]
@@ -90,7 +90,7 @@ def moe_files(
         layers = np.stack([columns[part] for part in LAYER], axis=1)
         for layer in np.unique(layers, axis=0):
             inside = (layers == layer).all(axis=1)
-            values = dict(zip(LAYER, layer.tolist(), strict=True)) | {"block_shape": block_shape}
+            values = dict(zip(LAYER, layer.tolist(), strict=True)) | {"block_shape": shapes[0]}
             file = file_name(values, name)
             what = " ".join(f"{part}={value:g}" for part, value in values.items())
             what = f"{key}, {own['model']}, {what}"
