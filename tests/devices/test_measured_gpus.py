@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.pages import ACCURACY_WORDS, accuracy_row
 from support.simulated_gpu import FACTS
 
 import sweep
@@ -85,11 +86,13 @@ def of_kernel(file: Path, device: str) -> dict[str, float]:
     return dict(row) | {"error_median": np.nanmedian(abs(one.predicted / one.measured - 1.0))}
 
 
+@cache
 def of_matmul(file: Path, device: str) -> dict[str, float]:
     kernel = "triton_moe" if "moe" in file.name else "triton_matmul"
     axes = {} if "moe" in file.name or "orders" in file.name else {"GROUP_M": [8]}
     plan = sweep.Plan([kernel], [device], ["combined"], variant="revised", axes=axes)
-    return validate_problems(plan, read_problem_table(read_source(file)))[0]
+    own, at_random = validate_problems(plan, read_problem_table(read_source(file)))
+    return dict(own) | {"random": at_random["loss_1_mean"]}
 
 
 def test_block_start__is_the_rate_of_blocks_that_do_nothing():
@@ -122,20 +125,65 @@ def test_short_pieces__are_an_h100s_where_none_were_measured():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gpu", "file", "of", "first", "three", "correlation"), [
-    ("h200", "triton_matmul_later", (60, 17_580), 0.05, 0.02, 0.93),
-    ("h100", "triton_matmul_later", (64, 18_393), 0.04, 0.02, 0.94),
-    ("h100", "triton_matmul_fp8_later", (14, 690), 0.10, 0.02, 0.89),
-    ("h100", "triton_matmul_orders", (10, 1_934), 0.15, 0.04, 0.91),
-    ("h100", "triton_moe", (14, 1_032), 0.05, 0.02, 0.75),
-    ("h100", "triton_moe_later", (12, 920), 0.04, 0.02, 0.75),
-    ("h200", "triton_moe", (12, 934), 0.07, 0.03, 0.80),
+@pytest.mark.parametrize(("start", "gpu", "file", "of", "first", "three", "correlation"), [
+    ("`triton_matmul`, bf16, H200", "h200", "triton_matmul", (84, 24_612), 0.05, 0.02, 0.93),
+    ("the same | 60 others", "h200", "triton_matmul_later", (60, 17_580), 0.05, 0.02, 0.93),
+    ("`triton_matmul`, bf16, H100", "h100", "triton_matmul", (84, 24_131), 0.04, 0.02, 0.94),
+    ("the same | 64 others", "h100", "triton_matmul_later", (64, 18_393), 0.04, 0.02, 0.94),
+    ("fp8, H100 | 14 |", "h100", "triton_matmul_fp8", (14, 678), 0.10, 0.02, 0.89),
+    ("fp8, H100 | 14 others", "h100", "triton_matmul_fp8_later", (14, 690), 0.10, 0.02, 0.89),
+    ("fp8, H200 | 14 |", "h200", "triton_matmul_fp8", (14, 700), 0.10, 0.02, 0.89),
+    ("bf16, H100, in eleven ways", "h100", "triton_matmul_orders", (10, 1_934), 0.15, 0.04, 0.91),
+    ("`triton_moe`, H100", "h100", "triton_moe", (14, 1_032), 0.05, 0.02, 0.75),
+    ("the same | 12 others", "h100", "triton_moe_later", (12, 920), 0.04, 0.02, 0.75),
+    ("`triton_moe`, H200 | the same 12", "h200", "triton_moe", (12, 934), 0.07, 0.03, 0.80),
 ])  # fmt: skip
-def test_other_products__as_the_page_of_accuracy_says(gpu, file, of, first, three, correlation):
+def test_choices__as_the_page_of_accuracy_says(start, gpu, file, of, first, three, correlation):
     row = of_matmul(DATA / gpu / f"{file}.csv.gz", DEVICE[gpu])
     assert (row["ranking"], row["problems"], row["configurations"]) == ("combined", *of)
     assert row["loss_1_mean"] < first and row["loss_3_mean"] < three
     assert row["spearman"] > correlation
+    *_, problems, _, now = accuracy_row(start)
+    assert str(of[0]) in problems.split()
+    loss = ", ".join(f"{100 * row[f'loss_{k}_mean']:.1f}" for k in (1, 3, 10))
+    assert now == f"{loss} %; {row['spearman']:.2f}; {100 * row['error_median']:.0f} %"
+
+
+def test_random_choices__lose_what_the_page_of_accuracy_says():
+    files = [DATA / gpu / f"triton_matmul{end}.csv.gz" for gpu in DEVICE for end in ("", "_later")]
+    lost = [100 * of_matmul(file, DEVICE[file.parent.name])["random"] for file in files]
+    lost = f"{min(lost):.0f} to {max(lost):.0f} %"
+    assert f"A random choice of `triton_matmul` in bf16 loses {lost}" in ACCURACY_WORDS
+
+
+@pytest.mark.parametrize(("gpu", "times", "near", "sentence"), [
+    ("h200", 220, 0.0, "first choice is the fastest in {} of 8 problems on the H200"),
+    ("h100", 208, 0.005, "On the H100 it is within 0.5 % of the fastest in {} of 8"),
+])  # fmt: skip
+def test_attention__as_the_page_of_accuracy_says(gpu, times, near, sentence):
+    table = read_problem_table(read_source(DATA / gpu / "triton_flash_attention.csv.gz"))
+    above = table.columns["causal"] * table.columns["BLOCK_N"] > table.columns["BLOCK_M"]
+    table = table.taken(~(above | (table.columns["BLOCK_N"] > table.columns["head"])))
+    plan = sweep.Plan(["triton_flash_attention"], [DEVICE[gpu]], ["combined"], variant="revised")
+    own, *rows = validate_problems(plan, table, by=["causal"], by_group="sequence + head + causal")
+    loss = [row["loss_1_mean"] for row in rows if row["ranking"] == "combined"]
+    row = accuracy_row(f"the same kernel, {gpu.upper()}, {len(loss)} problems, {times} times |")
+    assert (own["configurations"], row[2]) == (times, f"{100 * own['error_median']:.0f} %")
+    others = [100 * lost for lost in loss if lost > near]
+    sentence += f" (the others lose {min(others):.0f} to {max(others):.0f} %)"
+    assert sentence.format(8 - len(others)) in ACCURACY_WORDS
+
+
+def test_descriptors_of_each_block__take_the_cycles_on_the_page_of_accuracy():
+    files = (DATA / "h100" / f"triton_flash_attention{end}.csv.gz" for end in ("", "_made"))
+    tables = (np.loadtxt(file, delimiter=",", skiprows=1) for file in files)
+    host, made = ({tuple(row[:-1]): row[-1] for row in table} for table in tables)
+    cycles = {}
+    for row in host.keys() & made.keys():
+        of_an_sm = row[0] * row[1] * np.ceil(row[2] / row[5]) / 132  # blocks
+        cycles.setdefault(row[:5], []).append((made[row] - host[row]) * 1.98e6 / of_an_sm)
+    means = sorted(round(np.mean(found), -2) for found in cycles.values())
+    assert f"take {means[0]:,.0f} to {means[-1]:,.0f} cycles of an SM longer" in ACCURACY_WORDS
 
 
 @pytest.mark.slow

@@ -12,6 +12,9 @@ README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = (README, *sorted(DOCS.rglob("*.md")))
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 
+ACCURACY = TEXTS[DOCS / "models" / "combined_accuracy.md"]
+ACCURACY_WORDS = " ".join(ACCURACY.split())
+
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# ([\w.]+\.toml)\n")
 """First line of a shown file."""
@@ -47,3 +50,9 @@ def commands(text: str) -> Iterator[list[str]]:
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words[:1] == ["sweep"]:
             yield words[1:]
+
+
+def accuracy_row(start: str) -> list[str]:
+    """Return the cells of the row of the page of accuracy that begins so."""
+    (row,) = (line for line in ACCURACY.splitlines() if line.startswith(f"| {start}"))
+    return [cell.strip() for cell in row.strip("|").split("|")]
