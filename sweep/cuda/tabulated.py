@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sweep.cuda.columns import table_of
 from sweep.cuda.configurations import FROM_OUTSIDE, Setting, Variant
-from sweep.cuda.matching import Given, number_of
+from sweep.cuda.matching import Given
 from sweep.errors import SweepError, counted
 from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
@@ -282,12 +282,8 @@ class _Writer(Writer):
             self.tables["derived"]["share_of_column"] = "1 - share_of_row"
             self.file.sources["tile_order"] = f"assumed: {GIVEN}"
             return
-        grids = [
-            tuple(int(number_of(str(side), self.names_of(variant))) for side in self.given.grid)
-            if self.given.grid else None
-            for variant in self.good
-        ]  # fmt: skip
-        self.cache(grids, _UNKNOWN_REUSE if self.has_products else ())
+        sides = list(map(str, self.given.grid)) if self.given.grid else None
+        self.cache(sides, _UNKNOWN_REUSE if self.has_products else ())
 
     def constraints(self, targets: Sequence[str]) -> None:
         """Add what is valid: configurations that compile, on GPUs that run their code."""
@@ -312,7 +308,7 @@ class _Writer(Writer):
             lines.append("the launch adds shared memory, here none: give shared_bytes in the index")
         if self.given.grid is None:
             lines.append("the grid is not known, here 2**20 threads: --grid takes expressions")
-        if not self.tile_order and self.has_products:
+        if self.has_products and not (self.tile_order or self.shares_tiles):
             lines.append(
                 "reuse of tiles in L2 is not in PTX: --tile-order, or [tile_order] in the file"
             )

@@ -112,6 +112,13 @@ def test_rows_of_matrices__are_served_eight_at_a_time(step, passes, matrices):
     assert shape.transactions == (0 if passes == 1 else passes * matrices)
 
 
+def test_words_that_lanes_share__are_fetched_once():
+    body = "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 7; mul.wide.u32 %rd1, %r2, 32;"
+    load = "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];"  # 32 lanes ask for 16 sectors' bytes
+    (shape,) = kernel(f"{body} {load}", block=(64, 1, 1)).accesses()
+    assert shape.transactions * shape.words == 8
+
+
 def test_matrix_accesses__are_counted_by_their_registers():
     body = """
         wmma.load.a.sync.aligned.row.m16n16k16.global.f16

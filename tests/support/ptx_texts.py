@@ -20,6 +20,13 @@ TESTS = Path(__file__).parents[1]
 FOLDER = TESTS / "data" / "ptx"
 CASES = tomllib.loads((TESTS / "importers" / "ptx_cases.toml").read_text(encoding="utf-8"))
 
+A100 = {
+    "l2_bytes": 40 * 2**20,
+    "sm_count": 108,
+    "max_threads_per_sm": 2048,
+    "registers_per_sm": 65536,
+    "shared_memory_per_sm": 164 * 2**10,
+}
 HEAD = """\
 .version 8.0
 .target sm_80
@@ -55,8 +62,9 @@ def file_of(found, **options):
 
 
 def with_derived(file, sizes):
-    """Return values of sizes and of the derived names of a kernel file."""
-    values = dict(sizes)
+    """Return values of sizes and of the derived names of a kernel file, on an A100 by default."""
+    first = {name: values[0] for name, values in file.parameters.items()}
+    values = {**A100, **first, **file.sizes, **sizes}
     for name in file.derived:
         values[name] = value(file.derived[name], **values)
     return values

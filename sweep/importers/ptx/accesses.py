@@ -241,7 +241,7 @@ def _by_lanes(shape: Shape, addresses: Numbers, size: int, n_rows: int = 0) -> S
         found, least = sectors_of(addresses, size), float(size)
         if (addresses == addresses[0]).all():
             return shape._replace(pattern="broadcast")
-    return shape if found <= least else shape._replace(transactions=found / shape.words)
+    return shape if found == least else shape._replace(transactions=found / shape.words)
 
 
 def _along_x(shape: Shape, value: Value, size: int) -> Shape:

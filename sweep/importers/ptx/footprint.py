@@ -5,14 +5,14 @@ threads), by a block in whose row or column of the grid addresses do not change,
 that reads as much of the same array. Everything else counts as read once, tiles that one thread
 copies too, so that the distinct bytes are an upper bound but for the last rule, which is assumed.
 How much else is read in between differs: nothing but a turn of a loop by threads of one block, what
-the blocks that run at once read by a later loop or where all blocks read alike, else all.
+the blocks that run at once read by a later loop, and what the blocks of the grid between two that
+read the same do.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +20,10 @@ import numpy as np
 from sweep.importers.ptx.accesses import Accesses, Shape
 from sweep.importers.ptx.control_flow import Amount, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
-from sweep.importers.ptx.lanes import SECTOR, Numbers, sectors_of, touched_sectors
-from sweep.importers.ptx.module import Function, Register
+from sweep.importers.ptx.lanes import SECTOR, Lanes, Numbers, sectors_of, touched_sectors
+from sweep.importers.ptx.module import Address, Function, Register
 from sweep.importers.ptx.registers import Values
+from sweep.specs.kernel import Value
 
 AXES = frozenset({"%ctaid.x", "%ctaid.y", "%ctaid.z"})
 MEMORY = "%memory"
@@ -49,6 +50,9 @@ class Read(NamedTuple):
         Bytes of it that no thread of the block asks for too.
     is_again : bool
         Whether an earlier loop read the same.
+    parts : mapping of frozenset of str to float
+        ``distinct`` by the directions in which the block beside it does not read the same: in part
+        of ``axes``, where tiles overlap.
     """
 
     passage: Passage
@@ -57,6 +61,7 @@ class Read(NamedTuple):
     requested: float
     distinct: float
     is_again: bool = False
+    parts: Mapping[frozenset[str], float] = {}
 
 
 def reads_of(function: Function, values: Values, accesses: Accesses) -> list[Read]:
@@ -73,27 +78,30 @@ def reads_of(function: Function, values: Values, accesses: Accesses) -> list[Rea
     """
     origins = _origins(function)
     result: list[Read] = []
-    groups: dict[tuple[frozenset[str], Passage, float], list[tuple[Shape, Numbers | None]]]
+    groups: dict[tuple[frozenset[str], Passage, float], list[tuple[Shape, Address | None]]]
     groups = defaultdict(list)
     for part, found_there in accesses.items():
         for instruction, found in zip(part.instructions, found_there, strict=True):
             addresses = instruction.addresses
             if found and meaning_of(instruction).tile == "load":
                 tile = found[0].bytes * found[0].words
-                result.append(Read(part.passage, part.share, AXES, tile, tile))
+                result.append(Read(part.passage, part.share, AXES, tile, tile, parts={AXES: tile}))
             elif found and addresses and found[0][:2] == ("global", "load") and not found[0].origin:
                 is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
-                lanes = values.lanes.of(addresses[-1]) if values.lanes and is_whole else None
                 base = addresses[-1].base
                 origin = origins[base] if isinstance(base, Register) else frozenset({base})
-                groups[origin, part.passage, part.share].append((found[0], lanes))
+                load = found[0], addresses[-1] if is_whole else None
+                groups[origin, part.passage, part.share].append(load)
+    lanes = values.lanes
+    used = AXES.intersection(axis for origin, *_ in groups for axis in origin)
+    beside = {axis: lanes.beside(axis) for axis in used} if lanes else {}
     seen = set()
     for (origin, passage, share), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
-        requested, distinct = _bytes(loads)
+        requested, distinct, parts = _bytes(loads, lanes, beside, axes)
         often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
         key = origin, share, requested, distinct, often
-        result.append(Read(passage, share, axes, requested, distinct, key in seen))
+        result.append(Read(passage, share, axes, requested, distinct, key in seen, parts))
         if often and MEMORY not in origin:
             seen.add(key)
     return result
@@ -110,61 +118,124 @@ class Footprint(NamedTuple):
     """Bytes that a thread reads.
 
     ``read`` is all but what hits in L1, ``turn`` what of it no thread of the block reads too in the
-    same turn of a loop. Of that, for the first time, blocks read ``own``, or all alike ``common``;
-    ``distinct`` is a block's share of its own where several blocks read the same.
+    same turn of a loop. ``first`` is what of that no earlier loop read, by the directions of the
+    grid (``xy``) in which blocks read something else: along all others they read the same.
     """
 
     read: Amount
     turn: Amount
-    own: Amount
-    distinct: Amount
-    common: Amount
-
-    @property
-    def is_read_once(self) -> bool:
-        """Whether no word is read twice, as far as is known."""
-        same = all(math.isclose(self.distinct[p], self.read[p]) for p in self.read)
-        return not self.common and same
+    first: dict[str, Amount]
 
 
-def footprint_of(reads: Iterable[Read], grid: tuple[int, ...] | None) -> Footprint:
+def footprint_of(reads: Iterable[Read], directions: str) -> Footprint:
     """Return what a thread reads.
 
     Parameters
     ----------
     reads : iterable of Read
         What the kernel loads.
-    grid : tuple of int or None
-        Blocks in x, y and z; if not known, only what all blocks read alike is read again.
+    directions : str
+        Those of the grid, such as ``xy``; ``""`` if it is not known: blocks lie in x then, and
+        read the same only where all do.
     """
-    found = Footprint(*(defaultdict(float) for _ in Footprint._fields))
+    found = Footprint(
+        defaultdict(float), defaultdict(float), defaultdict(lambda: defaultdict(float))
+    )
     for read in reads:
-        sides = zip(sorted(AXES), grid or (), strict=False)
-        repeats = math.prod(side for axis, side in sides if axis not in read.axes)
         found.read[read.passage] += read.share * read.requested
-        found.turn[read.passage] += (new := read.share * read.distinct)
-        if not read.is_again and read.axes:
-            found.own[read.passage] += new
-            found.distinct[read.passage] += new / repeats
-        elif not read.is_again:
-            found.common[read.passage] += new
+        found.turn[read.passage] += read.share * read.distinct
+        for axes, part in read.parts.items() if not read.is_again else ():
+            own = "".join(d for d in directions if f"%ctaid.{d}" in axes)
+            own = own if directions or not read.axes else "x"
+            found.first[own][read.passage] += read.share * part
     return found
 
 
-def _bytes(loads: Iterable[tuple[Shape, Numbers | None]]) -> tuple[float, float]:
-    """Return the bytes that a thread asks for, and those of them that are distinct in its block."""
-    requested, distinct, sectors, n_threads = 0.0, 0.0, [], 1
-    for shape, addresses in loads:
+def add_sharing(
+    derived: dict[str, Value], first: Iterable[str], sides: Mapping[str, str], threads: str
+) -> tuple[str, str]:
+    """Return expressions of what a thread reads from DRAM, and of what the running blocks read.
+
+    Blocks start in the order of the grid, x first. Along a direction in which they read the same,
+    L2 serves all but the first, if it holds what the blocks read that come in between; else those
+    that run at once, which go through their loops side by side.
+
+    Parameters
+    ----------
+    derived : dict of str to str
+        Gets the names that these expressions need; has the bytes and ``running``, the blocks that
+        run at once.
+    first : iterable of str
+        The directions in which blocks read something else, of each of the `Footprint.first`.
+    sides : mapping of str to str
+        The blocks of the grid in each direction.
+    threads : str
+        Threads of a block.
+    """
+    names = {own: name_of(own) for own in first}
+    before: list[str] = []
+    for direction, side in sides.items():
+        passed = "".join(f" / ({sides[d]})" for d in before)
+        between = (
+            " * ".join([name, *(f"({sides[d]})" for d in before if d in own)])
+            for own, name in names.items()
+        )
+        derived[f"running_{direction}"] = f"max(1, min({side}, running{passed}))"
+        derived[f"sharing_{direction}"] = (
+            f"({side} if {threads} * ({' + '.join(between)}) <= l2_bytes else running_{direction})"
+        )
+        before.append(direction)
+    once, at_once = (
+        " + ".join(
+            " / ".join([name, *(f"{blocks}_{d}" for d in sides if d not in own)])
+            for own, name in names.items()
+        )
+        for blocks in ("sharing", "running")
+    )
+    return once, f"{threads} * running * ({at_once})"
+
+
+def name_of(own: str) -> str:
+    """Return the name of the bytes that differ between the blocks in some directions."""
+    return f"{own or 'common'}_bytes"
+
+
+def _bytes(
+    loads: Iterable[tuple[Shape, Address | None]],
+    lanes: Lanes | None,
+    beside: Mapping[str, Lanes],
+    axes: frozenset[str],
+) -> tuple[float, float, Mapping[frozenset[str], float]]:
+    """Return the bytes that a thread asks for, those distinct in its block, and `Read.parts`."""
+    requested, unknown, known, n_threads = 0.0, 0.0, list[tuple[Address, int]](), 1
+    for shape, address in loads:
         size = shape.bytes * shape.words
-        if addresses is None:
-            requested, distinct = requested + size, distinct + size
+        addresses = lanes.of(address) if lanes and address else None
+        if address is None or addresses is None:
+            requested, unknown = requested + size, unknown + size
         else:  # a sector of a warp is a byte of each of its 32 threads
             requested += sectors_of(addresses, int(size)) * (1.0 - shape.hits)
             n_threads = len(addresses)
-            sectors.append(touched_sectors(addresses, int(size)).ravel())
-    if sectors:
-        distinct += len(np.unique(np.concatenate(sectors))) * SECTOR / n_threads
-    return requested, distinct
+            known.append((address, int(size)))
+    parts: dict[frozenset[str], float] = defaultdict(float, {axes: unknown} if unknown else {})
+    if lanes and known:
+        own = _sectors(known, lanes)
+        shared = {
+            a: np.isin(own, _sectors(known, lanes)) for a, lanes in beside.items() if a in axes
+        }
+        # Where the next block reads all the same but addresses change, some later block does not.
+        edges = [(axis, same) for axis, same in shared.items() if not same.all()]
+        for place in range(len(own)):
+            parts[axes.difference(a for a, same in edges if same[place])] += SECTOR / n_threads
+    return requested, sum(parts.values()), parts
+
+
+def _sectors(loads: Iterable[tuple[Address, int]], lanes: Lanes) -> Numbers:
+    """Return the distinct sectors that the loads of a block touch."""
+    found = ((lanes.of(address), size) for address, size in loads)
+    return np.unique(
+        np.concatenate([touched_sectors(n, size).ravel() for n, size in found if n is not None])
+    )
 
 
 def _origins(function: Function) -> dict[Register, frozenset[str]]:

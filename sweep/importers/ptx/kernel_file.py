@@ -93,7 +93,7 @@ def kernel_text(
         if loop.size not in writer.tables["sizes"]:
             why = f"one iteration of the loop at {loop.label.name}: the text does not tell"
             writer.assume("sizes", loop.size, 1, why)
-    writer.cache([grid])
+    writer.cache(list(map(str, grid)) if grid else None)
     return file.text()
 
 

@@ -3,7 +3,8 @@
 Compilers of tensor languages compute addresses with masks, shifts and exclusive ors of the thread's
 index. Where the size of the block is known, each register gets the number that every thread of the
 first block has in it when it is first written. Arguments that nobody gave and the number of blocks
-are :data:`WIDE`: pointers are aligned, rows of a matrix lie apart, loops have something to do. A
+are :data:`WIDE` and more: pointers are aligned, rows of a matrix lie apart, loops have something to
+do, and no argument is a multiple of another. A
 selection by a number that changes while the kernel runs, as a loop's counter does, is not followed.
 """
 
@@ -22,8 +23,11 @@ from sweep.importers.ptx.tokens import integer_of
 
 Numbers = NDArray[np.int64]
 
-WIDE = 4096
-"""An argument that is not known, such as a matrix's width, and the blocks in each direction."""
+WIDE = 2**20
+"""The least argument that is not known, such as a matrix's width; blocks in each direction."""
+
+APART = WIDE // 32
+"""How far such arguments differ."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
 FAR = 2**48
@@ -53,11 +57,18 @@ class Lanes:
         Width, height and depth of a block.
     arguments : mapping of str to int
         Known arguments by name.
+    second : str
+        The index of the grid that is 1 in this block, such as ``%ctaid.x``; none of the first.
     """
 
     def __init__(
-        self, function: Function, block: tuple[int, int, int], arguments: Mapping[str, int]
+        self,
+        function: Function,
+        block: tuple[int, int, int],
+        arguments: Mapping[str, int],
+        second: str = "",
     ) -> None:
+        self._given = function, block, arguments
         x, y, z = block
         linear = np.arange(-(-x * y * z // WARP) * WARP)
         self._fixed = {f"%ntid.{axis}": np.full_like(linear, n)
@@ -67,7 +78,9 @@ class Lanes:
             "%tid.x": linear % x, "%tid.y": linear // x % y, "%tid.z": linear // (x * y) % z,
             "%laneid": linear % WARP, "%warpid": linear // WARP,
         }  # fmt: skip
-        self._parameters = {p.name: p for p in function.parameters}
+        self._fixed[second] = np.ones_like(linear)
+        names = [parameter.name for parameter in function.parameters]
+        self._assumed = {name: WIDE + place % 32 * APART for place, name in enumerate(names)}
         self._arguments = arguments
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
@@ -76,6 +89,10 @@ class Lanes:
         with np.errstate(all="ignore"):
             for instruction in function.instructions():
                 self._write(instruction)
+
+    def beside(self, index: str) -> Lanes:
+        """Return those of the block that lies beside the first one in a direction of the grid."""
+        return Lanes(*self._given, index)
 
     def of(self, operand: Operand) -> Numbers | None:
         """Return the numbers of an operand, ``None`` if they are not known."""
@@ -120,9 +137,9 @@ class Lanes:
     def _parameter(self, instruction: Instruction) -> Numbers | None:
         address = next(iter(instruction.addresses), None)
         name = str(address.base) if address is not None else ""
-        if name not in self._parameters or address is None or address.offset:
+        if name not in self._assumed or address is None or address.offset:
             return None
-        return self._zero + self._arguments.get(name, WIDE)
+        return self._zero + self._arguments.get(name, self._assumed[name])
 
 
 def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) -> Numbers | None:

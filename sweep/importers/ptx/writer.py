@@ -12,7 +12,7 @@ from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Loop
 from sweep.importers.ptx.copies import goes_on_beside_products
-from sweep.importers.ptx.footprint import Footprint, footprint_of
+from sweep.importers.ptx.footprint import add_sharing, footprint_of, name_of
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added, counted
@@ -57,11 +57,14 @@ class Writer:
         Names of the stages; ``""`` of the only one of code that is not divided.
     loop_names : mapping of Loop to str
         Names of the loops that stages state.
+    shares_tiles : bool
+        Whether the grid tells that blocks in a row or column of it read the same.
     """
 
     parts: Sequence[Sequence[Stage]]
     names: Sequence[str]
     loop_names: Mapping[Loop, str]
+    shares_tiles = False
 
     def __init__(self, analyses: Sequence[Analysis], file: KernelFile) -> None:
         self.analyses, self.file = analyses, file
@@ -258,41 +261,57 @@ class Writer:
         """Return whether there are instructions that older GPUs lack: copies or products."""
         return any(a.products() or any(s.is_copy for s in a.accesses()) for a in self.analyses)
 
-    def cache(self, grids: Iterable[tuple[int, ...] | None], remarks: Iterable[str] = ()) -> None:
+    def cache(self, sides: Sequence[str] | None, remarks: Iterable[str] = ()) -> None:
         """Add the share of accesses that L2 serves, and the expressions that it needs.
 
         What a turn of a loop reads twice hits; what a later loop reads again, as far as L2 holds
-        what the blocks that run at once read; what all blocks read alike, as far as it holds what
-        one of them reads; what some blocks read alike, if it holds what all read.
+        what the blocks that run at once read; what other blocks read too, see `add_sharing`.
+
+        Parameters
+        ----------
+        sides : sequence of str or None
+            The blocks of the grid in each direction, if known.
+        remarks : iterable of str
+            Comments for where no tiles are found that several blocks read.
         """
-        found = [footprint_of(a.reads, grid) for a, grid in zip(self.analyses, grids, strict=True)]
         launch, derived = self.tables["launch"], self.tables["derived"]
+        known = zip("xyz", sides or (str(launch["blocks"]),), strict=False)
+        grid = {direction: n for direction, n in known if n != "1" or direction == "x"}
+        found = [footprint_of(a.reads, "".join(grid) if sides else "") for a in self.analyses]
+        amounts = {name: [getattr(f, name) for f in found] for name in ("read", "turn")}
+        read, turn = (self.formulas.text(f"{name}_bytes", n) for name, n in amounts.items())
+        first = {
+            own: self.formulas.text(name_of(own), [f.first.get(own, {}) for f in found])
+            for own in sorted({own for f in found for own in f.first})
+        }
+        self.shares_tiles = any(0 < len(own) < len(grid) for own in first)
         rate: Value = 0
         why = "no word is read twice, as far as the addresses and the given grid tell"
-        if not all(own.is_read_once for own in found):
-            for name in Footprint._fields:
-                amounts = [getattr(own, name) for own in found]
-                derived[f"{name}_bytes"] = self.formulas.text(f"{name}_bytes", amounts)
+        if read not in ("0", first.get("".join(grid))):
+            derived |= {"read_bytes": read, "turn_bytes": turn}
+            derived |= {name_of(own): text for own, text in first.items()}
+            derived["running"] = self._running()
+            threads = f"({launch['threads_per_block']})"
+            once, at_once = add_sharing(derived, first, grid, threads)
+            again = " - ".join(["turn_bytes", *map(name_of, first)])
+            once += f" + ({again}) * max(0, 1 - l2_bytes / max(1, {at_once}))"
             moved = list(map(_stored_bytes, self.analyses)) if not self.stores_meet else []
-            read = f"(read_bytes + {self.formulas.text('stored_bytes', moved)})"
-            threads, blocks = (f"({launch[name]})" for name in ("threads_per_block", "blocks"))
-            registers = self.tables["resources"]["registers_per_thread"]
-            resident = f"sm_count * min(max_threads_per_sm, registers_per_sm / ({registers}))"
-            every = f"{threads} * ({blocks} * distinct_bytes + common_bytes)"
-            common = f"{threads} * common_bytes"
-            at_once = f"min({every}, {common} + own_bytes * min({threads} * {blocks}, {resident}))"
-            of_one = f"{common} + {threads} * own_bytes"
-            in_l2 = [f"min(1, l2_bytes / max(1, {n}))" for n in (at_once, of_one)]
-            hits = [
-                "read_bytes - turn_bytes",
-                f"(turn_bytes - own_bytes - common_bytes) * {in_l2[0]}",
-                f"common_bytes * (1 - 1 / {blocks}) * {in_l2[1]}",
-                f"(own_bytes - distinct_bytes if {every} <= l2_bytes else 0)",
-            ]
-            rate = f"max(0, {' + '.join(hits)}) / max(0.001, {read}) if l2_bytes > 0 else 0"
+            stored = self.formulas.text("stored_bytes", moved)
+            rate = f"max(0, read_bytes - ({once})) / max(0.001, read_bytes + {stored})"
+            rate += " if l2_bytes > 0 else 0"
             why = "L2 holds what blocks read again, as far as what is read in between fits"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
-        self.file.table("[cache]", {"l2_hit_rate": rate}, remarks)
+        self.file.table("[cache]", {"l2_hit_rate": rate}, () if self.shares_tiles else remarks)
+
+    def _running(self) -> str:
+        """Return the blocks that run at once."""
+        launch, resources = self.tables["launch"], self.tables["resources"]
+        threads, registers = launch["threads_per_block"], resources["registers_per_thread"]
+        shared = resources.get("shared_memory_bytes", 0)
+        limits = [f"max_threads_per_sm / ({threads})"]
+        limits.append(f"registers_per_sm / (({threads}) * ({registers}))")
+        limits += [f"shared_memory_per_sm / max(1, {shared})"] if shared else []
+        return f"max(1, min({launch['blocks']}, sm_count * min({', '.join(limits)})))"
 
 
 def _comments(shape: Shape, lines: Sequence[int], assumed: str) -> Iterable[str]:
