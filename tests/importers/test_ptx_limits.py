@@ -13,6 +13,7 @@ from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOW
 from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.stages import MAX_STAGES
+from sweep.importers.ptx.summary import check_complete
 
 N = 10_000
 LABELS = "".join(f"L{i}:\n" for i in range(N))
@@ -126,6 +127,11 @@ def test_nested_open_loops__multiply():
         # The test of B is executed once more than its body.
         assert found.instructions(values)["control"] == 5 * (2 * 7 + 1) + 5 + 1
     assert memory_instructions(kernel(body, trips={"B": 2.5}), {"trip_A": 2}) == 5
+    (note,) = kernel(body, trips={"*": 4}).notes
+    assert note.startswith("loops within each other repeat 4 times each, as --trip '*' says")
+    assert not kernel(body, trips={"A": 4, "B": 4}).notes
+    with pytest.raises(PtxError, match="give --trip 'A=N' .*, loops within each other"):
+        check_complete(kernel(body), HEAD + body)
 
 
 @pytest.mark.slow

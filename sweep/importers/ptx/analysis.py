@@ -176,7 +176,7 @@ def analyse(
     _complete_trips(graph, trips or {})
     accesses = accesses_of(graph, values, block)
     parts, waits, how, unknown, remarks = cut_into_stages(graph, values, block, stages, accesses)
-    notes = [*_notes(graph, stages, how), *remarks, *not_followed]
+    notes = [*_notes(graph, stages, how, trips or ()), *remarks, *not_followed]
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more notes of this kind"]
     live = live_registers(graph)
@@ -236,8 +236,13 @@ def _shared_memory(function: Function, outside: Iterable[Variable]) -> tuple[int
     return total, any(variable.bytes is None for variable in shared)
 
 
-def _notes(graph: Graph, wanted: str, how: str) -> list[str]:
+def _notes(graph: Graph, wanted: str, how: str, trips: Iterable[str]) -> list[str]:
     notes = []
+    given = {x: x.formula or f"{x.trips or 0:g}" for x in graph.loops if x.origin == "given"}
+    nested = [times for x, times in given.items() if x.parent and given.get(x.parent) == times]
+    if nested and ANY in trips:
+        why = f"as --trip '{ANY}' says: name each if that is wrong"
+        notes.append(f"loops within each other repeat {nested[0]} times each, {why}")
     if graph.n_dead:
         notes.append(f"{graph.n_dead} instructions are never reached and not counted")
     for before, after in graph.irreducible[:MOST_JUMPS]:

@@ -41,7 +41,9 @@ def check_complete(analysis: Analysis, text: str) -> None:
     if loops := analysis.open_loops:
         named = list({x.label.name: x for x in loops}.values())
         listed = [f"--trip '{x.label.name}=N' ({_where(x, text)})" for x in named[:MOST_LOOPS]]
-        if len(named) > 1:
+        if any(x.parent in loops for x in loops):
+            listed[-1] += ", loops within each other"
+        elif len(named) > 1:
             more = f", one of {len(named)}" if len(named) > MOST_LOOPS else ""
             listed = [f"--trip '{ANY}=N' for all of them, or {listed[0]}", *listed[1:]]
             listed[-1] += more
