@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from itertools import chain
 
 from sweep.errors import SweepError, check_known
 from sweep.papers.report import Reproduction, assembled
@@ -29,4 +30,6 @@ def reproduce(paper: str) -> Reproduction:
         There is no such paper; the message gives the nearest name.
     """
     check_known(paper, PAPERS, f"no paper '{paper}'", "papers:", SweepError)
-    return assembled(paper, importlib.import_module(f"{__name__}.{paper}").build())
+    module = importlib.import_module(f"{__name__}.{paper}")
+    numbers = ((table, compute()) for table, compute in module.NUMBERS.items())
+    return assembled(paper, chain(numbers, module.build()))

@@ -10,7 +10,7 @@ import numpy as np
 
 from sweep.evaluation.planned import evaluate
 from sweep.models import hong_kim_2009 as hk
-from sweep.papers.report import declared, numbers
+from sweep.papers.report import declared
 from sweep.space import Plan
 
 DEVICES = ("gt_8800", "quadro_fx_5600", "gtx_8800", "gtx_280")
@@ -32,7 +32,6 @@ COLUMNS = ("cycles_per_instruction", "hong_kim_memory_warp_parallelism",
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's worked example and benchmark figures."""
-    yield from numbers(NUMBERS)
     outputs = ("execution_time", *(name.removeprefix("hong_kim_") for name in COLUMNS))
     results = _evaluate(tuple(MERGE), DEVICES, outputs)
 

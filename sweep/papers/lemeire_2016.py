@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sweep.models import lemeire_2016 as le
-from sweep.papers.report import declared, numbers
+from sweep.papers.report import declared
 from sweep.specs import load_device
 
 GENERATIONS = ("kepler", "fermi", "tesla", "southern_islands", "northern_islands")
@@ -68,7 +68,6 @@ NUMBERS = {"table_3": _table_3, "memory": _memory, "equations": _equations}
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the tables and figures that follow from the printed latencies."""
-    yield from numbers(NUMBERS)
     own, _ = _chip("quadro_k620")
     latency = _by_ilp(own)
     yield ("table_2", [

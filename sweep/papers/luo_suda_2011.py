@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep.models import get_model
 from sweep.models import luo_suda_2011 as ls
-from sweep.papers.report import numbers, workload
+from sweep.papers.report import workload
 from sweep.specs import load_device
 
 # Table 3: computation proportion, which the paper prints in %
@@ -43,7 +43,6 @@ NUMBERS = {"table_3": lambda: [100.0 * p for p in BENCHMARKS.values()],
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's parallel degrees and predictions over the number of warps."""
-    yield from numbers(NUMBERS)
     device: Any = load_device("gtx_260").model_parameters["luo_suda"]
     a, b, c, d, m = (float(device[k]) for k in ("a", "b", "c", "d", "m"))
     yield ("table_1", [[name, cycles] for name, cycles in device["instruction_cost"]])

@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -219,11 +219,6 @@ class Reproduction:
 def declared(paper: str) -> dict[str, Any]:
     """Return the texts, units and printed numbers of the TOML file beside a paper's module."""
     return tomllib.loads(Path(__file__).with_name(f"{paper}.toml").read_text(encoding="utf-8"))
-
-
-def numbers(of: Mapping[str, Callable[[], Sequence[float]]]) -> Iterator[tuple[str, Any]]:
-    """Yield each table that stands beside printed numbers, with what is computed for it."""
-    yield from ((name, compute()) for name, compute in of.items())
 
 
 def assembled(paper: str, computed: Iterable[tuple[Any, ...]]) -> Reproduction:

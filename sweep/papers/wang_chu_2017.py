@@ -9,7 +9,7 @@ import numpy as np
 
 from sweep.evaluation.planned import evaluate
 from sweep.models import wang_chu_2017 as wc
-from sweep.papers.report import declared, numbers, workload
+from sweep.papers.report import declared, workload
 from sweep.space import Plan
 from sweep.specs import load_device
 
@@ -51,9 +51,7 @@ NUMBERS = {"table_2": _table_2, "table_3": _table_3, "l2": _l2}
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's memory measurements and the predicted scaling with both clocks."""
-    found = dict(numbers(NUMBERS))
-    yield from found.items()
-    latency, delay = np.array(found["table_2"]), np.array(found["table_3"][: len(CLOCKS)])
+    latency, delay = np.array(_table_2()), np.array(_table_3()[: len(CLOCKS)])
     mhz = np.array(CLOCKS, float)
     printed = [
         float(row[3]) for row in declared("wang_chu_2017")["tables"]["table_2"]["quantities"]

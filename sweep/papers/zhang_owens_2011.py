@@ -14,7 +14,7 @@ from sweep.models import zhang_owens_2011 as zo
 from sweep.models.workload import Workload
 from sweep.models.zhang_owens_causes import BOTTLENECK, CAUSES, breakdown
 from sweep.papers import report
-from sweep.papers.report import declared, numbers
+from sweep.papers.report import declared
 from sweep.specs import load_device
 
 TILES = (8, 16, 32)
@@ -26,7 +26,6 @@ CURVES = {"type II, 1e9 warp instructions a second": "instruction_throughput",
 
 def build() -> Iterator[tuple[Any, ...]]:
     """Yield the paper's rates and the component times of its case studies."""
-    yield from numbers(NUMBERS)
     warps = np.arange(0.0, 33.0)
     curves = {key: zo.sustained(_of_gtx_285(key), warps) for key in CURVES.values()}
     panels = {title: {"GTX 285": (warps, curves[key])} for title, key in CURVES.items()}
