@@ -63,7 +63,7 @@ def _ptx_of_many(arguments: argparse.Namespace, paths: Sequence[Path]) -> int:
     for name in ("registers", "dynamic_shared", "device"):
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
-            raise SweepError(f"{option}: is for one file; for many, an index has such columns")
+            raise SweepError(f"{option}: is for one file; for many, --index has such columns")
     if arguments.stages not in (None, "loops", "none"):
         raise SweepError(f"--stages {arguments.stages}: for many files, loops or none")
     variants = read_variants(paths, Path(arguments.index) if arguments.index else None)
@@ -131,7 +131,7 @@ def profile(arguments: argparse.Namespace) -> int:
     for name in profiled_kernels(arguments.files):
         found = call_with(read_profile, arguments, arguments.files, given=given, kernel=name)
         if found.key in every:
-            raise SweepError(f"{folder}: two kernels make {found.key}.toml: write each, --kernel")
+            raise SweepError(f"{folder}: two kernels make {found.key}.toml: choose one by --kernel")
         every[found.key] = found
     for key, found in every.items():
         arguments.output = str(folder / f"{key}.toml")
@@ -148,7 +148,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     from sweep.specs.reading import LARGEST_FILE
 
     if (arguments.trips or arguments.arguments) and not arguments.instructions:
-        raise SweepError("--trip and --argument say what is counted: only with --instructions")
+        raise SweepError("--trip and --argument: only with --instructions")
     space, capabilities = _space_to_compile(arguments)
     kernel = space.kernel
     path = Path(arguments.output) if arguments.output else _table_of(kernel)

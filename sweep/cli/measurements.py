@@ -107,7 +107,7 @@ def _validate_problems(arguments: argparse.Namespace, table: ProblemTable) -> in
     from sweep.measurements.problem_validation import tables, validate_problems
 
     if arguments.output != FIGURE:
-        raise SweepError(f"--output {arguments.output}: tables of many problems have no figure")
+        raise SweepError(f"--output {arguments.output}: many problems give no figure")
     select = query.parse_selection(arguments.select)
     if arguments.device is not None:
         select["device"] = arguments.device

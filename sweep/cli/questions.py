@@ -112,10 +112,8 @@ def _asked(arguments: argparse.Namespace) -> Iterator[Any]:
     if is_store(arguments.data):
         for name, value in options.items():
             if value is not None:
-                raise QueryError(
-                    f"--{name.replace('_', '-')}: '{arguments.data}' is a store, whose results "
-                    "are there: only plans are computed"
-                )
+                option = f"--{name.replace('_', '-')}"
+                raise QueryError(f"{option}: only for plans, and '{arguments.data}' is a store")
         yield open_data(arguments.data)
         return
     from sweep.runs.workers import Workers
@@ -146,7 +144,7 @@ def _with_interval(
                 raise QueryError(f"--{name.replace('ranges', 'range')}: only with --interval")
         return answer
     if 0.0 < percent < 1.0:
-        raise QueryError(f"--interval {percent:g}: is in per cent, 90 for 90 %")
+        raise QueryError(f"--interval {percent:g}: give per cent, such as 90")
     from sweep.uncertainty import with_intervals, with_measured_intervals
 
     if given["measured"] is not None:
@@ -162,7 +160,7 @@ def _with_interval(
 def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group, or those of small regret."""
     if arguments.most is not None and arguments.robust:
-        raise QueryError("--most and --robust are two ways to choose: one of them")
+        raise QueryError("--most and --robust exclude each other: give one of them")
     if arguments.candidates is not None and not arguments.robust:
         raise QueryError("--candidates: only with --robust")
     if arguments.rename and arguments.format not in ("triton", "tilelang"):
@@ -194,7 +192,7 @@ def _vllm_files(arguments: argparse.Namespace) -> int:
         raise QueryError("--format vllm with -o: the best of each layer, no --most or --robust")
     folder = Path(arguments.output)
     if folder.exists() and not folder.is_dir():
-        raise QueryError(f"{folder}: is no folder: files of vLLM are written into one")
+        raise QueryError(f"{folder}: is not a folder; --format vllm writes files into one")
     found = over_problems(moe_files, arguments, query.parse_selection(arguments.select))
     folder.mkdir(parents=True, exist_ok=True)
     texts = {folder / name: text for name, text in found.texts.items()}
@@ -208,7 +206,7 @@ def _check_plain(arguments: argparse.Namespace, what: str) -> None:
     if arguments.interval is not None or arguments.where or arguments.include:
         raise QueryError(f"{what} takes no --where, --include or --interval")
     if arguments.objective != "execution_time" or arguments.sense:
-        raise QueryError(f"{what} is about the smallest execution_time: no other objective")
+        raise QueryError(f"{what} finds the smallest execution_time: no other objective")
 
 
 def _few(arguments: argparse.Namespace) -> query.Answer:
@@ -240,9 +238,9 @@ def _robust(arguments: argparse.Namespace) -> query.Answer:
     from sweep.uncertainty import robust
 
     if arguments.interval is not None or arguments.measured is not None:
-        raise QueryError("--robust has no interval: regrets say how sure the choice is")
+        raise QueryError("--robust takes no --interval and --measured: it shows regrets instead")
     if arguments.objective != "execution_time" or arguments.sense or arguments.include:
-        raise QueryError("--robust is about the smallest execution_time: no other objective")
+        raise QueryError("--robust finds the smallest execution_time: no other objective")
     source, select = source_of(arguments)
     more = {} if arguments.candidates is None else {"n": arguments.candidates}
     answer: query.Answer = call_with(robust, arguments, source, select=select, **more)

@@ -205,7 +205,7 @@ def findings(
         found["registers"] = facts.get("TotalNumVgprs", found["registers"])
     if count:
         if block is None:
-            raise CompileError("the macros do not decide the block")
+            raise CompileError("the macros do not determine the size of a block")
         executed, found["load_waits"] = executions(kernel, block, arguments)
     else:
         executed = np.ones(len(kernel.code.lines))

@@ -82,7 +82,7 @@ def read_variants(paths: Sequence[Path], index: Path | None = None) -> list[Vari
         beside = sorted(p for p in folder.iterdir() if p.suffix in (".csv", ".json"))
         if index is None and len(beside) > 1:
             listed = ", ".join(path.name for path in beside[:4])
-            raise SweepError(f"{folder}: which of {listed} says the configurations? --index FILE")
+            raise SweepError(f"{folder}: has several indexes ({listed}): choose one by --index")
         index = index or (beside[0] if beside else None)
     else:
         folder, files = paths[0].parent, list(paths)

@@ -70,8 +70,8 @@ def named_kernel(names: Sequence[str], entry: str) -> str:
     named = [n for n in names if not entry or n == entry or n.startswith(mangled)]
     if len(named) != 1:
         listed = f"there are {', '.join(names)}" if names else "the source has none"
-        asked = f"'{entry}'" if entry else "chosen"
-        raise CompileError(f"no one kernel is {asked} (--entry NAME): {listed}")
+        several = f"{len(named) or 'no'} kernels named '{entry}'" if entry else "not one kernel"
+        raise CompileError(f"{several} (choose one by --entry NAME): {listed}")
     return named[0]
 
 

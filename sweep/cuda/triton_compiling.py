@@ -14,11 +14,11 @@ import os
 import re
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from sweep.cuda.compiling import in_processes
+from sweep.cuda.compiling import Progress, in_processes
 from sweep.cuda.configurations import Setting, Variant, check_configurations
 from sweep.cuda.findings import resources
 from sweep.cuda.triton import MOST_WORDS, OPTIONS, Config, Job, first_line, import_triton, kernel_of
@@ -39,7 +39,7 @@ def compile_all(
     configs: Sequence[Config],
     *,
     processes: int | None = None,
-    progress: Callable[[Iterator[Any], int], Iterator[Any]] = lambda items, _: items,
+    progress: Progress = lambda items, _: items,
 ) -> list[Variant]:
     """Return the variants of a kernel, also those that do not compile.
 

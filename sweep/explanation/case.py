@@ -244,7 +244,7 @@ def _plain(name: str, value: Any) -> Any:
     """Return a Python scalar from a scalar, a NumPy scalar or a list of one element."""
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
-            raise QueryError(f"explain: {name} = {value!r}: one value makes a configuration")
+            raise QueryError(f"explain: {name} = {value!r}: a configuration has one value")
         value = value[0]
     return value.item() if hasattr(value, "item") else value
 

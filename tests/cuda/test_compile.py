@@ -267,7 +267,7 @@ def test_plan_gives_values_and_capabilities(folder, compiler):
         ((*ENTRY, "--define", "tlie"), "--define tlie: no problem size or parameter of sums"),
         (
             (*ENTRY, "--entry", "third"),
-            "no one kernel is 'third' (--entry NAME): there are _Z4sums",
+            "no kernels named 'third' (choose one by --entry NAME): there are _Z4sums",
         ),
         ((*ENTRY, "--most", "0"), "--most 0: at least 1"),
     ],

@@ -216,7 +216,7 @@ MISTAKES = {
     "unused": ({}, [*GIVEN, "--size", "x=1"], "--size x: no trip count, grid or order of tiles"),
     "tile key": ({}, [*GIVEN, "--tile-order", "row=1"], "--tile-order row: no key of [tile_order]"),
     "tile bytes": ({}, [*GIVEN, "--tile-order", "rows=1"], "row_bytes and column_bytes are needed"),
-    "registers": ({}, [*GIVEN, "--registers", "9"], "--registers: is for one file; for many, an"),
+    "registers": ({}, [*GIVEN, "--registers", "9"], "--registers: is for one file; for many, --"),
     "stages": ({}, [*GIVEN, "--stages", "tasks"], "--stages tasks: for many files, loops or none"),
     "grid": ({}, [*GIVEN[:4], "--grid", "n/BM,n/BK/100"], "'n/BK/100' is 0.64: must be a whole"),
 }  # fmt: skip
@@ -254,6 +254,6 @@ def test_index__mistakes_are_one_line(folder, capsys):
         (folder / "index.csv").write_text(text, encoding="utf-8")
         assert message in refused(capsys, "ptx", "texts", *GIVEN)
     (folder / "index.json").write_text("{}", encoding="utf-8")
-    assert "which of index.csv, index.json says" in refused(capsys, "ptx", "texts", *GIVEN)
+    assert "several indexes (index.csv, index.json)" in refused(capsys, "ptx", "texts", *GIVEN)
     index = str(folder / "index.json")
     assert "must be a list of objects" in refused(capsys, "ptx", "texts", *GIVEN, "--index", index)

@@ -219,7 +219,7 @@ def test_command__prints_tables_json_and_csv(predicted, rows, capsys):
      (["--map", "none.toml"], "none.toml"),
      (["--listed-within", "-1"], "--listed-within -1: at least 0"),
      (["--device", "a40"], "no device 'a40'"),
-     (["-o", "f.png"], "--output f.png: tables of many problems have no figure"),
+     (["-o", "f.png"], "--output f.png: many problems give no figure"),
      (["bits=2,4"], "bits has 2 values"),
      (["num_stages=9"], "num_stages=9: the plan has none of these values")],
 )  # fmt: skip

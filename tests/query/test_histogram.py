@@ -215,7 +215,7 @@ def test_command_prints_and_draws(spaces, folder, capsys):
     assert capsys.readouterr().out.startswith("kernel,device,model,bound,count,share")
     for wrong, said in (
         (["--range", "1-2"], "--range '1-2': two numbers"),
-        (["--workers", "2"], "is a store, whose results are there"),
+        (["--workers", "2"], "--workers: only for plans, and '"),
     ):
         assert main([*words, *wrong]) == 2
         error = capsys.readouterr().err

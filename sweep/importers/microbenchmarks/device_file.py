@@ -60,8 +60,8 @@ def check_complete(known: Merged) -> None:
         path.startswith("occupancy.") for path in known.chosen
     ):
         target = known.texts["compiler_target"].value
-        raise SweepError(f"no device here is of {target}, whose limits of occupancy would serve:"
-                         " name a device like it with --like")  # fmt: skip
+        raise SweepError(f"no shipped device has the target {target}, so its limits of occupancy"
+                         " are unknown: name a similar device with --like")  # fmt: skip
 
 
 def device_text(

@@ -338,17 +338,15 @@ def _core_clock(
     by_file = [m for found in candidates.values() for m in found if m.method == "device_file"]
     stated = [m for m in (*first, *measured, *by_file) if m.clocks.core and m.key != path]
     nominal = result.number("clocks.core_nominal")
-    if measured and (not stated or stated[0].method == "device_file") and nominal:
-        reason = "assumed: the nominal clock; no tool states the clock while it measured"
-        result.chosen[path] = Measurement(path, nominal, "MHz", source=reason)
+    if nominal and (not stated or (measured and stated[0].method == "device_file")):
+        assumed = "assumed: the nominal clock; no tool states the clock while it measured"
+        source = assumed if measured else "derived: the nominal clock"
+        result.chosen[path] = Measurement(path, nominal, "MHz", source=source)
     elif stated:
         one = stated[0]
         own = one.source and f"{one.source.partition(':')[0]}: that of {one.tool}"
         result.chosen[path] = replace(one, key=path, value=one.clocks.core or 0.0, unit="MHz",
                                       deviation=None, note=DURING, source=own)  # fmt: skip
-    elif nominal:
-        reason = "derived: the nominal clock"
-        result.chosen[path] = Measurement(path, nominal, "MHz", source=reason)
     clock = result.number(path)
     if clock and nominal and measured and not FAR_CLOCK <= clock / nominal <= 1 / FAR_CLOCK:
         result.remarks.append(f"measured at {clock:g} MHz, the nominal clock is {nominal:g}: was"
