@@ -266,10 +266,12 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
         if source.kind in WEAK and not path.startswith(("parameters", "sizes"))
     ]
 
+    stated = {key for a in space.kernel.global_accesses for key, _ in a.expressions()}
     limited = {space.devices[number].key for number in limits_of(space, plan)}
 
     def of_model(model: str, device: Device) -> str:
-        paths = sorted({key for i in get_model(model).inputs for key in i.device_keys})
+        inputs = (i for i in get_model(model).inputs if not i.only_with or i.only_with in stated)
+        paths = sorted({key for i in inputs for key in i.device_keys})
         own = device.assumed((*paths, "clocks.core_nominal", "clocks.memory_nominal"))
         lowered = of_power(device, "clocks.power_limit") if device.key in limited else ()
         return ", ".join([*own, *lowered, *of_kernel, *elsewhere(device)])

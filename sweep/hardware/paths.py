@@ -74,22 +74,19 @@ def memory_side_latency(device: DeviceFacts) -> float:
     return (cycles or 0.0) / (device.number("microbenchmark.core_clock") or 1.0)
 
 
-PIECE_64, PIECE_128 = 1.5, 1.05
-"""What random pieces of 64 and of 128 bytes cost DRAM, over long ones, where that was not measured.
-
-On an H100 those of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and 3,029 GB/s
-(``tests/data/h100/dram_pieces.csv``).
-"""
+def piece_64(device: DeviceFacts) -> float | None:
+    """Time of random pieces of 64 bytes in DRAM, by micro-benchmark, over that of long ones."""
+    return _piece(device, "dram_piece_64_factor")
 
 
-def piece_64(device: DeviceFacts) -> float:
-    """Piece of 64 bytes from DRAM over a long one: measured, else assumed, an H100's 1.5."""
-    return max(1.0, device.number("microbenchmark.dram_piece_64_factor") or PIECE_64)
+def piece_128(device: DeviceFacts) -> float | None:
+    """Time of random pieces of 128 bytes in DRAM, by micro-benchmark, over that of long ones."""
+    return _piece(device, "dram_piece_128_factor")
 
 
-def piece_128(device: DeviceFacts) -> float:
-    """Piece of 128 bytes from DRAM over a long one: measured, else assumed, an H100's 1.05."""
-    return max(1.0, device.number("microbenchmark.dram_piece_128_factor") or PIECE_128)
+def _piece(device: DeviceFacts, fact: str) -> float | None:
+    found = device.number(f"microbenchmark.{fact}") or device.stated.get(fact)
+    return max(1.0, found) if found else None
 
 
 def piece_factor(size: Any, of_64: Any, of_128: Any) -> Any:

@@ -1,10 +1,20 @@
-"""What the rules of :mod:`sweep.hardware.derived` read of a device, and what they lack."""
+"""What rules of device parameters read of a device, what they lack, and what they assume then."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from sweep.hardware.derived import DeviceFacts, Rule, Value
+from sweep.hardware.derived import (
+    DeviceFacts,
+    Rule,
+    Value,
+    dram_latency,
+    instruction_latency,
+    lookup_latency,
+    shared_latency,
+)
+from sweep.hardware.paths import piece_64, piece_128
 
 
 def read_by(rule: Rule, device: DeviceFacts) -> tuple[tuple[str, ...], bool]:
@@ -50,3 +60,69 @@ def lacked_by(rule: Rule, device: DeviceFacts) -> tuple[str, ...]:
     return tuple(
         path for path in supplied if given({p: 1.0 for p in supplied if p != path}) is None
     )
+
+
+# ---------------------------------------------------------------------------- a data sheet alone
+
+_ARITHMETIC = {"2": 22.0, "3": 11.0, "5": 6.0, "6": 6.0}
+"""Latency of dependent instructions by major compute capability, where it is not 4."""
+
+
+def _usual_dram_latency(device: DeviceFacts) -> float:
+    """DRAM latency: 600 cycles, the middle of the 400 to 800 of NVIDIA's programming guides."""
+    return 600.0
+
+
+def _usual_instruction_latency(device: DeviceFacts) -> float:
+    """Instruction latency: 22 cycles on 2.x, 11 on 3.x, 6 on 5.x and 6.x, 4 after, 4 or 5 on AMD's.
+
+    The first two by the CUDA C Programming Guide; the others as devices here of that capability
+    have them. AMD's wavefronts of 64 take four cycles, by LLVM's back end those of 32 take 5. GPUs
+    of neither are given 22, the most.
+    """
+    if device.vendor == "AMD":
+        return 4.0 if device.number("chip.warp_size") == 64.0 else 5.0
+    major = device.compute_capability.partition(".")[0]
+    return _ARITHMETIC.get(major, 4.0) if major else 22.0
+
+
+def _usual_piece_64(device: DeviceFacts) -> float:
+    """Pieces of 64 bytes: 1.5 times a long one's time in DRAM, as on an H100.
+
+    There random pieces of 64, 128, 256 and 4,096 bytes come at 2,020, 2,874, 3,028 and 3,029 GB/s
+    (``tests/data/h100/dram_pieces.csv``).
+    """
+    return 1.5
+
+
+def _usual_piece_128(device: DeviceFacts) -> float:
+    """Pieces of 128 bytes: 1.05 times, as on an H100."""
+    return 1.05
+
+
+ASSUMPTIONS: Mapping[str, tuple[Rule, Callable[[DeviceFacts], float | None]]] = {
+    "dram_latency": (dram_latency, _usual_dram_latency),
+    "instruction_latency": (instruction_latency, _usual_instruction_latency),
+    "shared_latency": (shared_latency, lookup_latency),
+    "dram_piece_64_factor": (piece_64, _usual_piece_64),
+    "dram_piece_128_factor": (piece_128, _usual_piece_128),
+}
+"""Facts that no data sheet states, in cycles but for factors: what finds each in a device's file,
+and what is assumed of a device without it. What follows from the second is recorded as assumed."""
+
+
+def with_assumptions(device: DeviceFacts) -> Iterator[tuple[DeviceFacts, str]]:
+    """Yield a device with each further fact that it lacks, and the assumption in words.
+
+    Values of a table ``assumed`` count more than what is assumed of other devices.
+    """
+    for fact, (known, usual) in ASSUMPTIONS.items():
+        value = device.number(f"assumed.{fact}") or usual(device)
+        if known(device) is None and value is not None:
+            device = replace(device, stated={**device.stated, fact: value})
+            yield device, in_words(usual)
+
+
+def in_words(rule: Callable[[DeviceFacts], Value | None]) -> str:
+    """Return a rule as sources quote it: the first line of its docstring."""
+    return (rule.__doc__ or "").strip().splitlines()[0].rstrip(".")

@@ -109,7 +109,7 @@ def derived_parameters(
     given : mapping
         By model the parameters that the file has.
     """
-    from sweep.hardware.derived import in_words, with_assumptions
+    from sweep.hardware.rule_inputs import in_words, with_assumptions
 
     rules = [
         (name, parameter.key, parameter.rule)

@@ -164,6 +164,8 @@ class Input:
     is_switch : bool
         Whether much of a body is idle where it is 0. A pass over such points alone is compiled
         without it: branches on numbers become selections, which cost both sides.
+    only_with : str
+        Key of a kernel's global accesses; on a kernel without it the device keys change nothing.
     """
 
     symbol: str
@@ -177,6 +179,7 @@ class Input:
     factor: str = ""
     value: str = ""
     is_switch: bool = False
+    only_with: str = ""
 
 
 def symbols_of(inputs: Sequence[Input]) -> dict[str, Symbol]:

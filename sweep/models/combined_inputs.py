@@ -48,7 +48,7 @@ INPUTS = (
             "the same, less what L1 serves"),
     Input("dram_sectors", "n_DRAM", "1", "sectors that L2 does not serve either, as of long pieces",
           "the same, less what L2 serves; short pieces by the device's factors",
-          ("piece_64_factor", "piece_128_factor"), sequence=True),
+          ("piece_64_factor", "piece_128_factor"), sequence=True, only_with="piece_bytes"),
     counted("chain", "n_chain", "arithmetic instructions that a warp waits for",
             "kernel instructions"),
     counted("shared_loads", "n_shared", "loads from shared memory that a warp waits for",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sweep.fields import Parameter
-from sweep.hardware.derived import DeviceFacts, with_assumptions
-from sweep.hardware.rule_inputs import lacked_by, read_by
+from sweep.hardware.derived import DeviceFacts
+from sweep.hardware.rule_inputs import lacked_by, read_by, with_assumptions
 from sweep.models import derived_parameters, get_model, model_names, stated_facts
 from sweep.specs import Device, Source
 from sweep.specs.formats import DEVICE
@@ -47,7 +47,8 @@ def with_assumed(device: Device) -> Device:
     for facts, words in with_assumptions(before):
         (fact,) = facts.stated.keys() - before.stated.keys()
         values[f"assumed.{fact}"] = facts.stated[fact]
-        sources[f"assumed.{fact}_cycles"] = Source("assumed", words)
+        unit = "" if fact.endswith("_factor") else "_cycles"
+        sources[f"assumed.{fact}{unit}"] = Source("assumed", words)
         before = facts
     return replace(device, values=values, sources=sources)
 

@@ -15,7 +15,7 @@ from sweep.expressions import Expression
 from sweep.models import get_model
 from sweep.specs import Device, Kernel
 from sweep.specs.compiled import LookUp
-from sweep.specs.formats import DEVICE, INSTRUCTION_CLASSES, Key, to_base
+from sweep.specs.formats import DEVICE, INSTRUCTION_CLASSES, Key, split_unit, to_base
 
 KERNEL = "kernel: "
 """Begins the name of a parameter that stands in the kernel's file."""
@@ -129,9 +129,9 @@ def _of_device(device: Device, model: str) -> Iterator[Uncertain]:
             value = device.values.get(f"{table}.{key.stem}")
             if value and key.type == "number" and table not in EXACT and not _is_read(device, key):
                 yield _of_value(device, key.path, value / to_base(1.0, key.name))
-    for path in device.values:
+    for path in device.sources:
         if path.startswith("assumed."):  # what no file says (`sweep.space.with_assumed`)
-            yield _of_value(device, f"{path}_cycles", device.values[path])
+            yield _of_value(device, path, device.values[split_unit(path)[0]])
     for parameter in get_model(model).parameters:
         own = device.model_parameters.get(model, {}).get(parameter.key)
         if isinstance(own, float) and own:

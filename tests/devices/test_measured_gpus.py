@@ -24,6 +24,7 @@ from sweep.measurements.problem_validation import validate_problems
 from sweep.microbenchmarks import pieces
 from sweep.microbenchmarks.case import Sample, Samples
 from sweep.query.pairing import paired
+from sweep.space import with_derived
 from sweep.specs import load_device
 
 ROOT = Path(__file__).parents[2]
@@ -118,10 +119,24 @@ def test_short_pieces__cost_dram_what_was_measured(gpu):
     assert factors == pytest.approx([of_64, of_64, of_128, 1, 1], rel=1e-3)
 
 
-def test_short_pieces__are_an_h100s_where_none_were_measured():
-    for values in ({}, {"microbenchmark.dram_read_bandwidth": 1e12}):
-        facts = DeviceFacts(values, "8.6", "NVIDIA", {})
-        assert (piece_64(facts), piece_128(facts)) == (1.5, 1.05)
+def test_short_pieces__are_assumed_an_h100s_where_none_were_measured():
+    """Answers on products say so with a star, and the factors vary with what else may be off."""
+    models, names = (
+        ["combined"],
+        ["model.combined.piece_64_factor", "model.combined.piece_128_factor"],
+    )
+    device = with_derived(load_device("rtx_3090"), models)
+    assert [device.model_parameters["combined"][n.rpartition(".")[2]] for n in names] == [1.5, 1.05]
+    for key, kernel, expected in [("rtx_3090", "triton_matmul", names),
+                                  ("h100_sxm", "triton_matmul", []),
+                                  ("rtx_3090", "transpose", [])]:  # fmt: skip
+        plan = sweep.Plan([kernel], [key], models, variant="revised")
+        assert sweep.best(plan)[0]["rests_on_assumed"] == expected
+    own = sweep.Plan(["triton_matmul"], ["rtx_3090"], models, variant="revised",
+                     axes={"m": [16], "BLOCK_K": [32], "b_by_column": [1]})  # fmt: skip
+    rows = {row["parameter"]: row for row in sweep.sensitivity(own, samples=64)}
+    of_64 = rows["assumed.dram_piece_64_factor"]
+    assert of_64["source"] == "assumed" and of_64["total"] > 0.1
 
 
 @pytest.mark.slow

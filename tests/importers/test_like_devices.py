@@ -8,7 +8,7 @@ import pytest
 from support import tool_texts
 
 from sweep.cli import main
-from sweep.hardware.derived import ASSUMPTIONS, in_words
+from sweep.hardware.rule_inputs import ASSUMPTIONS, in_words
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.merging import merged
