@@ -173,6 +173,8 @@ class Sample:
         Power readings; empty without.
     is_extra : bool
         Whether it is at other clocks than all cases are.
+    fell_from : float
+        The core clock before, if it fell while the case ran, as by heat [MHz]; 0 if it did not.
     """
 
     procedure: str
@@ -185,6 +187,7 @@ class Sample:
     ms: tuple[float, ...]
     watts: tuple[float, ...] = ()
     is_extra: bool = False
+    fell_from: float = 0.0
 
     @property
     def cycle(self) -> float:

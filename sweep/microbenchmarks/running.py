@@ -22,7 +22,7 @@ WATCHED_S = 1.0
 """How long a kernel runs while its power is read [s]: NVML renews its reading every 0.1 s."""
 
 HELD = 0.03
-"""Relative distance from a locked clock from which on the GPU was throttled."""
+"""Relative distance from a locked clock, or from that before, from which on it was throttled."""
 
 CORE_CLOCKS, MEMORY_CLOCKS = 4, 3
 """Clocks of each domain that procedures over the clocks take, spread over those that can be set."""
@@ -122,31 +122,46 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
     if not found:
         raise SweepError(f"nothing was measured: {next(iter(missing), 'no cases')}")
     for reason, names in missing.items():
-        listed = "; ".join([*names[:2], *["..."] * (len(names) > 2)])
-        tell(f"not measured: {counted(len(names), 'case')} ({listed}): {reason}")
+        tell(f"not measured: {_listed(names)}: {reason}")
+    is_read = is_locked and CLOCKS not in gpu.refused
+    if slow := [s for s in found if s.fell_from or (is_read and not s.locked)]:
+        clocks = [clock for s in slow for clock in (s.core, s.fell_from) if clock]
+        tell(f"not at one clock: {_listed([f'{s.procedure}, {s.name}' for s in slow])}: the core's"
+             f" was {min(clocks):g} to {max(clocks):g} MHz, by heat or the limit of power; their"
+             " sources say so, and power is not fitted to them")  # fmt: skip
     return Samples(gpu.facts, tuple(found))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{counted(len(names), 'case')} ({'; '.join([*names[:2], *['...'] * (len(names) > 2)])})"
 
 
 def _sample(gpu: Gpu, case: Case, locked: tuple[float, float] | None) -> Sample:
     """Run a case again and again; the first run, in which caches and clocks settle, is left out."""
     gpu.ready(case)
     gpu.run()
+    seen = [gpu.clocks()]
     begin = time.monotonic()
     runs: list[tuple[float, float]] = []
     while len(runs) < REPEATS and (
         len(runs) < FEWEST or time.monotonic() - begin < CASE_S
     ):  # fmt: skip
         runs.append(gpu.run())
-    watts = gpu.watch(WATCHED_S) if case.powered else ()
-    seen = gpu.clocks()
+    seen.append(gpu.clocks())
+    if watts := gpu.watch(WATCHED_S) if case.powered else ():
+        seen.append(gpu.clocks())
     is_held = locked is not None and CLOCKS not in gpu.refused and all(
-        abs(one / other - 1.0) < HELD for one, other in zip(seen, locked, strict=True)
+        abs(one / other - 1.0) < HELD
+        for pair in seen for one, other in zip(pair, locked, strict=True)
     )  # fmt: skip
-    core, memory = locked if locked is not None and is_held else seen
+    core, memory = locked if locked is not None and is_held else seen[-1]
+    highest = max(before for before, _ in seen)
+    fell_from = highest if core < (1.0 - HELD) * highest else 0.0
     cycles, ms = zip(*runs, strict=True)
     return checked(
-        Sample(case.procedure, case.name, case.counts, core, memory, is_held, cycles, ms, watts)
-    )
+        Sample(case.procedure, case.name, case.counts, core, memory, is_held, cycles, ms, watts,
+               fell_from=fell_from)
+    )  # fmt: skip
 
 
 def _pairs(facts: Facts) -> list[tuple[float, float]]:

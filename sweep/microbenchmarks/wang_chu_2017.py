@@ -25,7 +25,8 @@ def values(samples: Samples) -> list[Value]:
     """Return (4) from at least three ratios of the clocks, and the table of service times."""
     found: list[Value] = []
     nominal = samples.facts.core_nominal / samples.facts.memory_nominal
-    chains = [s for s in samples.found if s.procedure == "latencies" and s.name == "dram"]
+    steady = [s for s in samples.found if not s.fell_from]
+    chains = [s for s in steady if s.procedure == "latencies" and s.name == "dram"]
     ratios = [s.core / s.memory / nominal for s in chains]
     if len({round(ratio, 3) for ratio in ratios}) >= LEAST_RATIOS:
         latencies = [s.cycle / s.counts["loads"] for s in chains]
@@ -39,7 +40,7 @@ def values(samples: Samples) -> list[Value]:
                       "fit", tuple(chains), note=note)
                 for name, number in (("slope", slope), ("intercept", intercept))
             ]  # fmt: skip
-    reads = [s for s in samples.found
+    reads = [s for s in steady
              if s.procedure == "zhang_owens_2011" and s.name.startswith("dram read")]  # fmt: skip
     by_memory = {sample.memory: sample for sample in sorted(reads, key=_rate)}  # the fastest
     if by_memory:

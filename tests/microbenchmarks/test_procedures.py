@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from support.simulated_gpu import FACTS, SimulatedGpu
 
 from sweep.cuda import nvrtc
 from sweep.errors import SweepError
+from sweep.importers.files import Source
+from sweep.importers.microbenchmarks.own_samples import READER
 from sweep.microbenchmarks import luo_suda_2011, pieces, zhang_owens_2011
 from sweep.microbenchmarks.case import CLOCKS, LOCK, POWER, Sample, Samples, checked
 from sweep.microbenchmarks.gpu import links
@@ -281,8 +284,40 @@ def test_throttled__its_clock_is_the_one_seen():
         def clocks(self):
             return (900.0, 1215.0)
 
-    samples = measured(Hot(), lambda line: None)
+    lines: list[str] = []
+    samples = measured(Hot(), lines.append)
     assert {s.core for s in samples.found} == {900.0} and not samples.found[0].locked
+    assert (
+        len(lines) == 1 and "(latencies, l1; latencies, l2; ...): the core's was 900 to" in lines[0]
+    )
+
+
+@pytest.mark.parametrize("refused", [(), (LOCK,)])
+def test_clock_that_falls_while_a_case_runs__is_said_and_not_fitted(refused):
+    """From the first read of DRAM on, during its repetitions, at 1,410 MHz."""
+
+    class Falling(SimulatedGpu):
+        reads = 0
+
+        def clocks(self):
+            core, memory = self.at
+            self.reads += self.case.name.startswith("dram") and core == 1410.0
+            return (1200.0 if self.reads > 1 and core == 1410.0 else core), memory
+
+    lines: list[str] = []
+    samples = measured(Falling(*refused), lines.append)
+    fallen = [s for s in samples.found if s.fell_from]
+    assert [(s.name, s.core, s.fell_from, s.locked) for s in fallen] == [
+        ("dram", 1200.0, 1410.0, False)]  # fmt: skip
+    assert "not at one clock" in lines[-1] and "was 1200 to 1410 MHz" in lines[-1]
+    assert from_json(json.loads(as_json(samples)))[0] == samples
+    keys = {value.key: value for value in all_values(samples)}
+    fit = keys.get("model.wang_chu.dm_lat_slope_cycles")
+    assert (fit is None) == bool(refused)
+    assert fit is None or fallen[0] not in fit.samples
+    notes = {m.key: m.note for m in READER.read(Source(Path("a.json"), as_json(samples), ""))}
+    assert notes["microbenchmark.dram_latency"] == "the core's clock was 1200 to 1410 MHz"
+    assert not notes["microbenchmark.l1_latency"]
 
 
 class Failing(SimulatedGpu):

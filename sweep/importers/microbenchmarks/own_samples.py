@@ -10,6 +10,7 @@ from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader
 from sweep.microbenchmarks.case import Samples, Value
 from sweep.microbenchmarks.procedures import MARK, all_values, from_json
+from sweep.microbenchmarks.running import HELD
 
 
 def samples_of(source: Source) -> tuple[Samples, str]:
@@ -32,9 +33,9 @@ def _read(source: Source) -> list[Measurement]:
     _identity(found, samples)
     for value in values:
         first = value.samples[0]
+        clocks = Clocks(first.core, first.memory, all(s.locked for s in value.samples))
         found.add(value.key, value.value, value.unit, value.method, _place(value),
-                  deviation=value.deviation, note=value.note,
-                  clocks=Clocks(first.core, first.memory, first.locked))  # fmt: skip
+                  deviation=value.deviation, note=_note(value), clocks=clocks)  # fmt: skip
     return found.found
 
 
@@ -59,6 +60,14 @@ def _identity(found: Findings, samples: Samples) -> None:
 def _place(value: Value) -> str:
     names = [f"{s.procedure}, {s.name}" for s in value.samples]
     return names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} more"
+
+
+def _note(value: Value) -> str:
+    """Return a value's note, with the clocks where samples that belong together had several."""
+    own = [clock for s in value.samples if not s.is_extra for clock in (s.core, s.fell_from)]
+    low, high = min(filter(None, own), default=0.0), max(own, default=0.0)
+    several = f"the core's clock was {low:g} to {high:g} MHz" if low < (1.0 - HELD) * high else ""
+    return "; ".join(filter(None, (value.note, several)))
 
 
 READER = Reader("sweep calibrate --gpu", lambda text: f'"tool": "{MARK}"' in text[:200], _read)
