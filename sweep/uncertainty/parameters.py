@@ -145,7 +145,7 @@ def _is_read(device: Device, key: Key) -> bool:
 
 
 def _of_value(device: Device, path: str, value: float) -> Uncertain:
-    if path in device.deviations:  # the even distribution of the same deviation
+    if device.deviations.get(path):  # the even distribution of the same deviation; 0: none was seen
         share = min(math.sqrt(3.0) * device.deviations[path] / abs(value), WIDEST)
         return Uncertain(path, DEVIATION, share, value)
     kind = device.sources[path].kind

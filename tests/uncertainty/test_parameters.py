@@ -81,6 +81,15 @@ def test_every_shipped_device_and_kernel_has_numbers_that_may_be_off():
         assert len({one.name for one in found}) == len(found)
 
 
+def test_a_standard_deviation_of_0__makes_no_number_exact():
+    device = load_device("h100_sxm")
+    assert device.deviations[name := "microbenchmark.l1_latency_cycles"] == 0.0
+    own = {one.name: one for one in uncertain(device, load_kernel("transpose"), "combined")}
+    assert (own[name].kind, own[name].share) == ("microbenchmark", shares()["microbenchmark"])
+    exact = uncertain(device, load_kernel("transpose"), "combined", {name: 0.0})
+    assert name not in {one.name for one in exact}
+
+
 def test_a_standard_deviation_in_the_file_gives_the_range_of_the_same_deviation():
     text = load_device("rtx_2080_ti").text + (
         '\n[deviation]\n"microbenchmark.dram_latency_cycles" = 4.84\n'
