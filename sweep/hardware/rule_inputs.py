@@ -96,7 +96,7 @@ def _usual_piece_64(device: DeviceFacts) -> float:
 
 
 def _usual_piece_128(device: DeviceFacts) -> float:
-    """Pieces of 128 bytes: 1.05 times, as on an H100."""
+    """Pieces of 128 bytes: 1.05 times a long one's time in DRAM, as on an H100."""
     return 1.05
 
 

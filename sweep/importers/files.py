@@ -49,7 +49,7 @@ class Source:
     path : Path
         The file.
     text : str
-        Its content, unpacked.
+        Its content, unpacked, with lines that end as Unix has them.
     sha256 : str
         SHA-256 of the file as stored.
     """
@@ -115,7 +115,7 @@ def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
     if len(content) > most:
         raise TuningError(f"{path}: larger than {most} bytes, the most that is read")
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise TuningError(

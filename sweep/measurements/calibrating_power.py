@@ -82,17 +82,21 @@ def calibrate_power(
     """
     loaded = load_device(device) if isinstance(device, str) else device
     wide, _ = widened(loaded, {name: possible(name) for name in ("core", "memory")})
-    table = read_power(read_source(measured), wide, model, variant)
+    source, other = read_source(measured), read_source(judge) if judge is not None else None
+    if other is not None and other.sha256 == source.sha256:
+        raise other.error("the fit has seen these; without --judge each kernel is judged by a fit"
+                          " to the others")  # fmt: skip
+    table = read_power(source, wide, model, variant)
     nominal = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
     if measured_power is not None:
         core, memory = measured_power
         measured_power = table.actual.get(core, core), memory
     fit = fitted(table, nominal)
     activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
-    if judge is None:
+    if other is None:
         others, terms, seen = table, fit.unseen, None
     else:
-        others = read_power(read_source(judge), wide, model, variant, table)
+        others = read_power(other, wide, model, variant, table)
         terms, seen = fit.terms(others), table
     known = {name: np.hstack([getattr(one, name) for one in (table, others)])
              for name in ("core", "memory")}  # fmt: skip

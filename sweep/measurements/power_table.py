@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError
+from sweep.errors import QueryError, counted
 from sweep.fields import Array
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
@@ -155,8 +155,8 @@ def implied_activities(
     few = next((k for k, own in times.items() if len(own) < FEWEST_PAIRS), None)
     if few is not None:
         raise QueryError(
-            f"{name}: kernel '{few}' was measured at {len(times[few])} pairs of clocks: its"
-            f" activities need {FEWEST_PAIRS}, or columns core_activity and memory_activity"
+            f"{name}: kernel '{few}' was measured at {counted(len(times[few]), 'pair')} of clocks:"
+            f" its activities need {FEWEST_PAIRS}, or columns core_activity and memory_activity"
         )
     pairs = sorted({pair for own in times.values() for pair in own})
     predicted, core, memory = mixes_at(pairs, device, model, variant)

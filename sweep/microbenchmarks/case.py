@@ -281,8 +281,9 @@ def checked(sample: Sample) -> Sample:
         if not numbers or not all(1 / LIMIT < number < LIMIT for number in numbers):
             shown = ", ".join(f"{number:g}" for number in numbers[:3]) or "none"
             raise SweepError(f"{place}: {what} of {shown}: the counter stands still")
-    if not (0 < sample.core < 1e6 and 0 < sample.memory < 1e6):
-        raise SweepError(f"{place}: clocks of {sample.core:g} and {sample.memory:g} MHz")
+    if not (0 < sample.core < 1e6 and 0 < sample.memory < 1e6 and 0 <= sample.fell_from < 1e6):
+        shown = f"{sample.core:g} and {sample.memory:g} MHz (before: {sample.fell_from:g})"
+        raise SweepError(f"{place}: clocks of {shown}")
     if not all(0 < watts < 1e5 for watts in sample.watts):
         raise SweepError(f"{place}: power of {sample.watts[0]:g} W: the sensor does not work")
     return sample

@@ -350,3 +350,6 @@ def test_the_command_writes_a_device_file_that_lints_clean(folder, capsys):
     missing = refused(capsys, *given[:-1], "999/3000", "--overwrite")
     assert "kernel 'k0' was not measured at 999/3000 MHz" in missing
     assert "no device" in refused(capsys, "calibrate-power", "t.csv", "--device", "gtx_990")
+    assert "the fit has seen these" in refused(
+        capsys, "calibrate-power", "t.csv", "--device", "gtx_titan_x", "--judge", "t.csv"
+    )

@@ -11,6 +11,8 @@ from sweep.importers.files import Source
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
+_OWN = "NVSMI LOG|NVIDIA-SMI|nvidia_smi_log"
+"""In what is read, and in its tables and XML, which are refused with the right call."""
 _GPU = re.compile(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+ *$", re.MULTILINE)
 _FIELD = re.compile(r"^( +)(.+?) +: (.*?) *$|^( +)(\S.*?) *$")
 _LIMITS = (
@@ -26,7 +28,7 @@ _ABSENT = ("N/A", "[N/A]", "Not Found", "Not Supported", "Unknown Error",
 def _read(source: Source) -> list[Measurement]:
     parts = _GPU.split(source.text)
     names = [_fields(part).get("Product Name", "") for part in parts[1:]]
-    one_gpu(source, "nvidia-smi", names, "by `nvidia-smi -q -i 0`")
+    one_gpu(source, "`nvidia-smi -q`", names, "by `nvidia-smi -q -i 0`")
     found = Findings(source, "nvidia-smi")
     fields = _fields(parts[1])
     driver = re.search(r"^Driver Version +: (\S+)", parts[0], re.MULTILINE)
@@ -84,4 +86,4 @@ def _fields(text: str) -> dict[str, str]:
     return found
 
 
-READER = Reader("nvidia-smi", lambda text: "NVSMI LOG" in text, _read)
+READER = Reader("nvidia-smi", lambda text: re.search(_OWN, text) is not None, _read)

@@ -84,4 +84,4 @@ def _smi(source: Source) -> list[Measurement]:
 
 
 INFO = Reader("rocminfo", lambda text: "HSA Agents" in text or "HSA System" in text, _info)
-SMI = Reader("rocm-smi", lambda text: _SMI in text, _smi)
+SMI = Reader("rocm-smi", lambda text: _SMI in text or text.startswith('{"card'), _smi)
