@@ -8,8 +8,10 @@ import pytest
 from support import tool_texts
 
 from sweep.cli import main
+from sweep.errors import TuningError
 from sweep.hardware.rule_inputs import ASSUMPTIONS, in_words
 from sweep.importers.microbenchmarks.device_file import device_text
+from sweep.importers.microbenchmarks.files import read_measurements
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.merging import merged
 from sweep.importers.microbenchmarks.shipped import is_other
@@ -134,3 +136,18 @@ def test_assumptions_in_words__are_one_clause():
     """Commands show what stands after the last "; " of a source."""
     words = [in_words(usual) for _, usual in ASSUMPTIONS.values()]
     assert words and not [one for one in words if "; " in one]
+
+
+@pytest.mark.parametrize("name", ["gpu_latency", "nvidia_smi", "rocminfo"])
+def test_lines_that_end_as_windows_ends_them__are_read_as_others__and_other_forms_refused(
+    tmp_path, name
+):
+    file, text = tmp_path / "a.txt", getattr(tool_texts, name)()
+    file.write_text(text)
+    expected = read_measurements([file])
+    file.write_bytes(text.replace("\n", "\r\n").encode())
+    assert read_measurements([file]) == expected
+    for other, says in (("| NVIDIA-SMI 5 |", "nvidia-smi -q"), ('{"card0": {}}', "rocm-smi -a")):
+        file.write_text(other)
+        with pytest.raises(TuningError, match=says):
+            read_measurements([file])
