@@ -40,7 +40,7 @@ LOOPS = {"flash_attention": [("steps", "scores")], "softmax": [("rows",)],
          "layer_norm": [("mean",), ("deviation",), ("result",)], "moe": [("steps",)]}  # fmt: skip
 """Stages of each of a kernel's loops."""
 CLASSES = ("matrix", "ldmatrix", "copies", "loads", "stores", "shared", "fp32", "special",
-           "conversion", "control", "move", "integer")  # fmt: skip
+           "conversion", "control", "move", "integer", "barriers", "shuffles")  # fmt: skip
 
 
 @cache
@@ -182,6 +182,14 @@ def test_attention__matrix_instructions_and_loads(capability):
     assert np.mean(values("flash_attention", capability, "products") == counted) > 0.99
     loads = values("flash_attention", capability, "loads")
     assert np.mean(loads == column("flash_attention", capability, "ldmatrix_1")) > 0.95
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["barriers", "shuffles"])
+def test_attention__barriers_and_shuffles(capability, name):
+    staged = column("flash_attention", capability, "num_stages") > 1
+    counted = column("flash_attention", capability, f"{name}_1")
+    assert np.mean((values("flash_attention", capability, name) == counted)[staged]) > 0.97
 
 
 @BOTH

@@ -32,6 +32,8 @@ CLASSES = {
     "move": "MOV MOV32I SHFL PRMT SEL S2R CS2R R2UR UMOV S2UR R2P P2R USEL UPRMT WARPGROUPSET VOTE",
 }  # fmt: skip
 CLASS_OF = {name: kind for kind, names in CLASSES.items() for name in names.split()}
+WAITS = {"BAR": "barriers", "SHFL": "shuffles"}
+"""Classes of attention's tables alone. A wait for a copy (mbarrier) counts as a barrier."""
 LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?(U?P\w+)\s+)?([A-Z0-9]+)([^;/]*)")
 
 
@@ -142,6 +144,14 @@ def instructions(cubin):
     return code, usage
 
 
+def class_of(kernel, name, rest):
+    """Return the class of an instruction of NVIDIA's in a kernel's tables."""
+    own = WAITS if "attention" in kernel else {}
+    if own and name == "SYNCS" and "PHASECHK" in rest:
+        return "barriers"
+    return own.get(name) or CLASS_OF.get(name, "integer")
+
+
 def loops(code):
     """Return for each instruction the head of its innermost natural loop, or None."""
     index = {at: i for i, (at, *_) in enumerate(code)}
@@ -185,17 +195,18 @@ def counts(kernel, given):
     heads = sorted(head for head, size in sizes.items() if size > 12)  # less only waits
     kinds = {head: Counter() for head in [*heads, None]}
     last = max(i for i, (*_, name, _) in enumerate(code) if name == "EXIT")
-    for (_, _, name, _), head in list(zip(code, inside, strict=True))[: last + 1]:
+    for (_, _, name, rest), head in list(zip(code, inside, strict=True))[: last + 1]:
         if head in kinds:
-            kinds[head][CLASS_OF.get(name, "integer")] += 1
+            kinds[head][class_of(kernel, name, rest)] += 1
+    names = [*CLASSES, *(WAITS.values() if "attention" in kernel else ()), "integer"]
     row = dict(given) | {
         "registers": usage["REG"], "stack_bytes": usage["STACK"],
         "shared_bytes": done.metadata.shared,
     }  # fmt: skip
     for i in range({"flash_attention": 1 + given.get("causal", 0), "layer_norm": 3}.get(kernel, 1)):
         found = kinds[heads[i]] if i < len(heads) else Counter()
-        row |= {f"{kind}_{i + 1}": found[kind] for kind in [*CLASSES, "integer"]}
-    row |= {f"{kind}_outside": kinds[None][kind] for kind in [*CLASSES, "integer"]}
+        row |= {f"{kind}_{i + 1}": found[kind] for kind in names}
+    row |= {f"{kind}_outside": kinds[None][kind] for kind in names}
     return row | {"loops": len(heads)}
 
 

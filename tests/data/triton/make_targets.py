@@ -19,6 +19,8 @@ import make
 BYTES = {"fp16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp32": 4, "fp64": 8}
 COUNTED = ("registers", "stack_bytes", "shared_bytes", "columns", "matrix", "copies",
            "shared_loads", "shared_stores", "step")  # fmt: skip
+OF_ATTENTION = ("special", "barriers", "shuffles")
+"""Barriers and shuffles are not counted of flex_attention, nor shuffles of AMD's."""
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
 """Those of AMD's compiler alone."""
 TABLES = (
@@ -31,6 +33,7 @@ CLASSES = {
     "shared_loads": r"ds_(read|load)",
     "shared_stores": r"ds_(write|store)",
     "special": r"v_exp",
+    "barriers": r"s_barrier",
 }
 
 
@@ -81,16 +84,18 @@ def kind_of(words):
     return next((kind for kind, name in CLASSES.items() if re.match(name, words)), "other")
 
 
-def count_nvidia(code, usage, word="copies"):
+def count_nvidia(kernel, code, usage, word="copies"):
     """Return the same of NVIDIA's machine code, with the class of loads of fewer than 16 bytes."""
-    of = make.CLASS_OF | dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA"), "matrix")
+    of = dict.fromkeys(("UTCHMMA", "UTCQMMA", "UTCIMMA"), "matrix")
     of |= {"LDG": "copies", "LDSM": "shared_loads"}
-    if not any(of.get(name) == "matrix" for *_, name, _ in code):  # products of lanes
+    every = make.CLASS_OF | of
+    if not any(every.get(name) == "matrix" for *_, name, _ in code):  # products of lanes
         of |= {"FFMA": "matrix", "DFMA": "matrix", "LDS": "shared_loads", "STS": "shared_stores"}
     loops = {}
     for (*_, name, rest), head in zip(code, make.loops(code), strict=True):
         if head is not None:
-            kind = word if name == "LDG" and ".128" not in rest else of.get(name, "integer")
+            kind = of.get(name) or make.class_of(kernel, name, rest)
+            kind = word if name == "LDG" and ".128" not in rest else kind
             loops.setdefault(head, Counter())[kind] += 1
     found = [loops[head] for head in sorted(loops) if loops[head]["matrix"]]
     return {"registers": usage["REG"], "stack_bytes": usage["STACK"]}, found
@@ -105,7 +110,7 @@ def row_of(kernel, target, given, done):
         row, loops = count_amd(assembly)
     else:
         code = make.instructions(done.asm["cubin"])
-        row, loops = count_nvidia(*code, word)
+        row, loops = count_nvidia(kernel, *code, word)
     loops = sorted(loops, key=Counter.total) if is_flex else loops
     is_product, turns = "attention" not in kernel, 1
     if is_product and assembly:
@@ -118,7 +123,7 @@ def row_of(kernel, target, given, done):
     elif is_product:
         loops = [max(loops, key=lambda c: c["matrix"] + c["copies"] + c["shared_loads"])]
     step, last = (loops or [Counter()])[0], loops[-1].total() if len(loops) > 1 else 0
-    row |= {name: step[name] / turns for name in (*COUNTED[4:-1], "special")}
+    row |= {name: step[name] / turns for name in (*COUNTED[4:-1], *OF_ATTENTION)}
     row |= {"shared_bytes": done.metadata.shared, "columns": getattr(done.metadata, "tmem_size", 0)}
     return {"target": target, **given, **row, "step": step.total() / turns, "last": last}
 
@@ -132,7 +137,8 @@ def main():
             target = given.pop("target")
             rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
             print(rows[-1], flush=True)  # noqa: T201
-        names = ["target", *given, *COUNTED, *(("special", "last") if "head" in given else ())]
+        more = OF_ATTENTION[: 1 if "flex" in table else 3] if "head" in given else ()
+        names = ["target", *given, *COUNTED, *more, *(("last",) if more else ())]
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(names)
