@@ -68,10 +68,11 @@ def named_kernel(names: Sequence[str], entry: str) -> str:
     """
     mangled = f"_Z{len(entry)}{entry}"
     named = [n for n in names if not entry or n == entry or n.startswith(mangled)]
+    if not names:
+        raise CompileError("the source has no kernel")
     if len(named) != 1:
-        listed = f"there are {', '.join(names)}" if names else "the source has none"
-        several = f"{len(named) or 'no'} kernels named '{entry}'" if entry else "not one kernel"
-        raise CompileError(f"{several} (choose one by --entry NAME): {listed}")
+        what = f"{len(named) or 'no'} kernels named '{entry}'" if entry else "several kernels"
+        raise CompileError(f"{what} (choose one by --entry NAME): there are {', '.join(names)}")
     return named[0]
 
 

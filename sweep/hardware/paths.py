@@ -39,7 +39,7 @@ def link_bandwidth(device: DeviceFacts) -> float:
 
     12 of 15.75 GB/s, as the CUDA C++ Best Practices Guide (9.1.1, pinned memory) has it for PCIe 3.
     Without an entry in the file the link is 16 lanes of PCIe: 2.0 before compute capability 3.5,
-    3.0 before 8.0 and on AMD's GPUs (most of their files say it), 4.0 before 9.0, then 5.0.
+    3.0 before 8.0 and on AMD's GPUs, 4.0 before 9.0, then 5.0.
     """
     peak = device.number("host_link.bandwidth")
     return (peak or _since(_LINKS, device.compute_capability or "3.5")) * _SUSTAINED
@@ -75,12 +75,12 @@ def memory_side_latency(device: DeviceFacts) -> float:
 
 
 def piece_64(device: DeviceFacts) -> float | None:
-    """Time of random pieces of 64 bytes in DRAM, by micro-benchmark, over that of long ones."""
+    """Time of random pieces of 64 bytes in DRAM over that of long ones, measured or assumed."""
     return _piece(device, "dram_piece_64_factor")
 
 
 def piece_128(device: DeviceFacts) -> float | None:
-    """Time of random pieces of 128 bytes in DRAM, by micro-benchmark, over that of long ones."""
+    """Time of random pieces of 128 bytes in DRAM over that of long ones, measured or assumed."""
     return _piece(device, "dram_piece_128_factor")
 
 

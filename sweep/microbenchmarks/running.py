@@ -22,7 +22,7 @@ WATCHED_S = 1.0
 """How long a kernel runs while its power is read [s]: NVML renews its reading every 0.1 s."""
 
 HELD = 0.03
-"""Relative distance from a locked clock, or from that before, from which on it was throttled."""
+"""Relative distance from a locked or an earlier clock from which on a GPU counts as throttled."""
 
 CORE_CLOCKS, MEMORY_CLOCKS = 4, 3
 """Clocks of each domain that procedures over the clocks take, spread over those that can be set."""
@@ -126,9 +126,9 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
     is_read = is_locked and CLOCKS not in gpu.refused
     if slow := [s for s in found if s.fell_from or (is_read and not s.locked)]:
         clocks = [clock for s in slow for clock in (s.core, s.fell_from) if clock]
-        tell(f"not at one clock: {_listed([f'{s.procedure}, {s.name}' for s in slow])}: the core's"
-             f" was {min(clocks):g} to {max(clocks):g} MHz, by heat or the limit of power; their"
-             " sources say so, and power is not fitted to them")  # fmt: skip
+        tell(f"clocks not held: {_listed([f'{s.procedure}, {s.name}' for s in slow])}: the core's"
+             f" was {min(clocks):g} to {max(clocks):g} MHz, for example by heat or the power limit;"
+             " power is not fitted to these samples")  # fmt: skip
     return Samples(gpu.facts, tuple(found))
 
 

@@ -121,10 +121,8 @@ def test_short_pieces__cost_dram_what_was_measured(gpu):
 
 def test_short_pieces__are_assumed_an_h100s_where_none_were_measured():
     """Answers on products say so with a star, and the factors vary with what else may be off."""
-    models, names = (
-        ["combined"],
-        ["model.combined.piece_64_factor", "model.combined.piece_128_factor"],
-    )
+    models = ["combined"]
+    names = ["model.combined.piece_64_factor", "model.combined.piece_128_factor"]
     device = with_derived(load_device("rtx_3090"), models)
     assert [device.model_parameters["combined"][n.rpartition(".")[2]] for n in names] == [1.5, 1.05]
     for key, kernel, expected in [("rtx_3090", "triton_matmul", names),
@@ -164,6 +162,7 @@ def test_choices__as_the_page_of_accuracy_says(start, gpu, file, of, first, thre
     assert now == f"{loss} %; {row['spearman']:.2f}; {100 * row['error_median']:.0f} %"
 
 
+@pytest.mark.slow
 def test_random_choices__lose_what_the_page_of_accuracy_says():
     files = [DATA / gpu / f"triton_matmul{end}.csv.gz" for gpu in DEVICE for end in ("", "_later")]
     lost = [100 * of_matmul(file, DEVICE[file.parent.name])["random"] for file in files]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.ptx_texts import A100, HEAD, kernel, value, with_derived
 
 from sweep.importers.ptx.analysis import ANY, analyse
 from sweep.importers.ptx.kernel_file import kernel_text
+from sweep.importers.ptx.lanes import APART, WIDE, sectors_of
 from sweep.importers.ptx.parser import read_ptx
 from sweep.specs import parse_kernel
 
@@ -107,6 +109,15 @@ def test_blocks__read_again_what_their_index_does_not_change(index, expected):
     for grid in ((4096,), None):
         found = rate(text, (64, 1, 1), grid, threads=64 * 4096)
         assert found == pytest.approx(expected, abs=0.02), grid
+
+
+@pytest.mark.parametrize("arguments", range(5))
+def test_rows_of_unknown_arguments__lie_apart(arguments):
+    """A stride such as channels * height * width is no multiple of what addresses are cut to."""
+    addresses = np.arange(32) * 4
+    for place in range(arguments):
+        addresses = addresses * (WIDE + place * APART)
+    assert sectors_of(addresses, 4) == (32 if arguments else 4)
 
 
 def test_nothing_hits__on_a_device_without_l2():

@@ -193,6 +193,16 @@ def test_attention__barriers_and_shuffles(capability, name):
 
 
 @BOTH
+def test_attention__barriers_outside_of_the_loops(capability):
+    stages = tables("flash_attention", capability)[0].workload.stages
+    found = sum(by_row("flash_attention", capability, stages[i].barriers) for i in (0, -1))
+    whole = column("flash_attention", capability, "spills_1") == 0
+    whole &= column("flash_attention", capability, "num_stages") > 1
+    counted = column("flash_attention", capability, "barriers_outside")
+    assert np.median(error(found, counted)[whole]) < 0.34
+
+
+@BOTH
 @pytest.mark.parametrize("kernel", ["flash_attention", "moe"])
 def test_spills(kernel, capability):
     counted = column(kernel, capability, "spills_1")

@@ -84,7 +84,7 @@ def test_questions__by_some_sizes_and_under_conditions(results):
     assert of_n == [(n, min(row["execution_time"] for row in sweep.best(results, by=BY)
                             if row["n"] == n)) for n in (1024, 8192, 1000, 64)]  # fmt: skip
     some = sweep.best(results, by=BY, where="m > 16 and n != 64")
-    assert values(some, "m") == [(4096,), (17,)] and "m=16" in str(some.notes)
+    assert values(some, "m") == [(4096,), (17,)] and any("m=16" in note for note in some.notes)
     assert values(sweep.best(results, by=BY, select={"m": (10, 20)}), *BY) == [ROWS[0], ROWS[2]]
     near = sweep.top(results, 1000, by=BY, where="execution_time < 1.05 * fastest")
     best = {row["m"]: row["execution_time"] for row in sweep.best(results, by=("device", *BY))}

@@ -12,7 +12,7 @@ from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
 _OWN = "NVSMI LOG|NVIDIA-SMI|nvidia_smi_log"
-"""In what is read, and in its tables and XML, which are refused with the right call."""
+"""Marks of `nvidia-smi -q`, which is read, and of its tables and XML, which are refused."""
 _GPU = re.compile(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+ *$", re.MULTILINE)
 _FIELD = re.compile(r"^( +)(.+?) +: (.*?) *$|^( +)(\S.*?) *$")
 _LIMITS = (

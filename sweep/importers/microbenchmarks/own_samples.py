@@ -63,7 +63,7 @@ def _place(value: Value) -> str:
 
 
 def _note(value: Value) -> str:
-    """Return a value's note, with the clocks where samples that belong together had several."""
+    """Return a value's note, and the range of the core clock if its samples had several."""
     own = [clock for s in value.samples if not s.is_extra for clock in (s.core, s.fell_from)]
     low, high = min(filter(None, own), default=0.0), max(own, default=0.0)
     several = f"the core's clock was {low:g} to {high:g} MHz" if low < (1.0 - HELD) * high else ""

@@ -182,7 +182,8 @@ def add_sharing(
         )
         derived[f"running_{direction}"] = f"max(1, min({side}, running{passed}))"
         derived[f"sharing_{direction}"] = (
-            f"({side} if {threads} * ({' + '.join(between)}) <= l2_bytes else running_{direction})"
+            f"(({side}) if {threads} * ({' + '.join(between)}) <= l2_bytes"
+            f" else running_{direction})"
         )
         before.append(direction)
     once, at_once = (
@@ -221,7 +222,7 @@ def _bytes(
     if lanes and known:
         own = _sectors(known, lanes)
         shared = {
-            a: np.isin(own, _sectors(known, lanes)) for a, lanes in beside.items() if a in axes
+            a: np.isin(own, _sectors(known, other)) for a, other in beside.items() if a in axes
         }
         # Where the next block reads all the same but addresses change, some later block does not.
         edges = [(axis, same) for axis, same in shared.items() if not same.all()]

@@ -2,10 +2,10 @@
 
 Compilers of tensor languages compute addresses with masks, shifts and exclusive ors of the thread's
 index. Where the size of the block is known, each register gets the number that every thread of the
-first block has in it when it is first written. Arguments that nobody gave and the number of blocks
-are :data:`WIDE` and more: pointers are aligned, rows of a matrix lie apart, loops have something to
-do, and no argument is a multiple of another. A
-selection by a number that changes while the kernel runs, as a loop's counter does, is not followed.
+first block has in it when it is first written. Arguments that nobody gave are :data:`WIDE` and
+more, and of the first 32 none is a multiple of another: pointers are aligned, rows of a matrix lie
+apart, loops have something to do. The grid has as many blocks in each direction. A selection by a
+number that changes while the kernel runs, as a loop's counter does, is not followed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from sweep.importers.ptx.tokens import integer_of
 
 Numbers = NDArray[np.int64]
 
-WIDE = 2**20
-"""The least argument that is not known, such as a matrix's width; blocks in each direction."""
+WIDE = 2**20 + 2**10
+"""The least argument that is not known, such as a matrix's width; blocks in each direction. Its
+factor 2**10 aligns rows, and leaves products of four arguments apart in 64 bits."""
 
-APART = WIDE // 32
+APART = 2**15
 """How far such arguments differ."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
@@ -78,7 +79,8 @@ class Lanes:
             "%tid.x": linear % x, "%tid.y": linear // x % y, "%tid.z": linear // (x * y) % z,
             "%laneid": linear % WARP, "%warpid": linear // WARP,
         }  # fmt: skip
-        self._fixed[second] = np.ones_like(linear)
+        if second:
+            self._fixed[second] = np.ones_like(linear)
         names = [parameter.name for parameter in function.parameters]
         self._assumed = {name: WIDE + place % 32 * APART for place, name in enumerate(names)}
         self._arguments = arguments
