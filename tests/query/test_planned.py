@@ -271,6 +271,6 @@ def test_workers_for_a_store_are_refused(folder, capsys):
     from sweep.cli import main
 
     assert main(["best", "some.zarr", "--workers", "2"]) == 2
-    assert "--workers: 'some.zarr' is a store" in capsys.readouterr().err
+    assert "--workers: only for plans, and 'some.zarr' is a store" in capsys.readouterr().err
     assert main(["best", "quickstart", "--workers", "0"]) == 2
     assert "--workers 0: at least 1" in capsys.readouterr().err

@@ -154,7 +154,7 @@ def test_command__takes_numbers_or_measurements(folder, capsys):
     assert "time_low" in capsys.readouterr().out
     for command in (["best", "one.toml"], ["pareto", "one.toml", *FRONT]):
         assert "above 0 and below 100" in refused(capsys, *command, "--interval", "100")
-        assert "90 for 90 %" in refused(capsys, *command, "--interval", "0.9")
+        assert "give per cent, such as 90" in refused(capsys, *command, "--interval", "0.9")
         assert "only with" in refused(capsys, *command, "--measured", cache.name)
     assert "no device was both predicted" in refused(
         capsys, "best", "papers", "kernel=sepia", "--interval", "90", "--measured", cache.name
