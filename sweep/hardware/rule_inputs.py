@@ -107,8 +107,8 @@ ASSUMPTIONS: Mapping[str, tuple[Rule, Callable[[DeviceFacts], float | None]]] = 
     "dram_piece_64_factor": (piece_64, _usual_piece_64),
     "dram_piece_128_factor": (piece_128, _usual_piece_128),
 }
-"""Facts that no data sheet states, in cycles but for factors: what finds each in a device's file,
-and what is assumed of a device without it. What follows from the second is recorded as assumed."""
+"""Facts that no data sheet states (latencies in cycles, and factors). Of each, the rule that finds
+it in a device's file, and what is assumed where it finds nothing, which is recorded as assumed."""
 
 
 def with_assumptions(device: DeviceFacts) -> Iterator[tuple[DeviceFacts, str]]:
