@@ -13,6 +13,7 @@ from support.pages import ACCURACY_WORDS, accuracy_row
 from support.simulated_gpu import FACTS
 
 import sweep
+from sweep.cli import main
 from sweep.hardware.derived import BLOCK_START, DeviceFacts
 from sweep.hardware.paths import piece_64, piece_128, piece_factor
 from sweep.importers.files import read_source
@@ -160,6 +161,19 @@ def test_choices__as_the_page_of_accuracy_says(start, gpu, file, of, first, thre
     assert str(of[0]) in problems.split()
     loss = ", ".join(f"{100 * row[f'loss_{k}_mean']:.1f}" for k in (1, 3, 10))
     assert now == f"{loss} %; {row['spearman']:.2f}; {100 * row['error_median']:.0f} %"
+
+
+@pytest.mark.slow
+def test_launches_with_an_empty_l2__are_as_much_longer_as_the_page_of_accuracy_says(tmp_path):
+    found = {}
+    for gpu, device in DEVICE.items():
+        longer = str(tmp_path / f"{gpu}.toml")
+        given = [f"name={gpu}", "kernel_launch_us=3"]
+        assert main(["new", "device", "--like", device, *given, "-o", longer]) == 0
+        files = [DATA / gpu / f"triton_matmul{end}.csv.gz" for end in ("", "_later")]
+        error = [f"{100 * of_matmul(file, longer)['error_median']:.0f}" for file in files]
+        found[gpu] = f"{gpu.upper()}: {' and '.join(error)} %"
+    assert f"error is 6 %, not 11 ({found['h100']}; {found['h200']})" in ACCURACY_WORDS
 
 
 @pytest.mark.slow
