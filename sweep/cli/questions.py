@@ -153,8 +153,7 @@ def _with_interval(
         pairs = query.paired(data, measured_times(given["measured"], None), select=whole)
         return with_measured_intervals(answer, pairs, percent / 100.0)
     source = arguments.data if is_store(arguments.data) else data.space
-    found: query.Answer = call_with(with_intervals, arguments, answer, source, percent / 100.0)
-    return found
+    return call_with(with_intervals, arguments, answer, source, percent / 100.0)
 
 
 def best(arguments: argparse.Namespace) -> int:
@@ -215,8 +214,7 @@ def _few(arguments: argparse.Namespace) -> query.Answer:
 
     _check_plain(arguments, "--most")
     select = query.parse_selection(arguments.select)
-    answer: query.Answer = over_problems(best_few, arguments, select)
-    return answer
+    return over_problems(best_few, arguments, select)
 
 
 def over_problems(
@@ -243,8 +241,7 @@ def _robust(arguments: argparse.Namespace) -> query.Answer:
         raise QueryError("--robust finds the smallest execution_time: no other objective")
     source, select = source_of(arguments)
     more = {} if arguments.candidates is None else {"n": arguments.candidates}
-    answer: query.Answer = call_with(robust, arguments, source, select=select, **more)
-    return answer
+    return call_with(robust, arguments, source, select=select, **more)
 
 
 def top(arguments: argparse.Namespace) -> int:

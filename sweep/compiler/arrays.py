@@ -57,5 +57,4 @@ def _built(which: Pass) -> Callable[[Inputs], dict[str, Array]]:
     namespace: dict[str, Any] = {**NAMES, "__name__": __name__}
     # The text is written from checked expressions of registered models, never from a file.
     exec(compile(arrays_source(which), f"<arrays of {which.model}>", "exec"), namespace)
-    function: Callable[[Inputs], dict[str, Array]] = namespace["evaluate"]
-    return function
+    return namespace["evaluate"]

@@ -228,5 +228,4 @@ def _function(source: str) -> Callable[..., Any]:
     namespace: dict[str, Any] = {**vars(reductions), **NAMES, "__name__": __name__}
     # The text is written from checked expressions of registered models, never from a file.
     exec(compile(f"def {name}{source[start:]}", f"<{name}>", "exec"), namespace)
-    function: Callable[..., Any] = namespace[name]
-    return function
+    return namespace[name]

@@ -57,8 +57,7 @@ class StepCache:
         if kept is None:
             kept = arguments, function(*arguments)  # with its arguments, so that no id is reused
         self._steps[key] = kept
-        result: T = kept[1]
-        return result
+        return kept[1]
 
 
 def device_array(values: Any, ndim: int) -> Any:

@@ -87,5 +87,4 @@ def memory_side_cache(devices: tuple[Device, ...], ndim: int) -> tuple[Array, Ar
 def of_facts(devices: tuple[Device, ...], rule: Callable[..., Any], ndim: int) -> Array:
     """Return a rule's number for each device."""
     facts = [DeviceFacts(d.values, d.compute_capability, d.vendor, {}) for d in devices]
-    found: Array = device_array([rule(fact) or np.nan for fact in facts], ndim)
-    return found
+    return device_array([rule(fact) or np.nan for fact in facts], ndim)

@@ -60,8 +60,7 @@ def rules_of(devices: tuple[Device, ...], memory: str, ndim: int) -> Any:
 def _is_cached(path: str, devices: tuple[Device, ...], ndim: int) -> Array:
     """Return 1 where a device's first-level cache keeps what loads of a path bring, else 0."""
     versions = (device.compute_capability for device in devices)
-    cached: Array = device_array([float(is_cached(v, path)) for v in versions], ndim)
-    return cached
+    return device_array([float(is_cached(v, path)) for v in versions], ndim)
 
 
 def _mean(share: Array, value: Array, otherwise: Array) -> Array:

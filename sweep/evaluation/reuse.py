@@ -78,5 +78,4 @@ def _hits(
 
 def blocks_at_once(fitting: Array, n_sm: Array, blocks: Array) -> Array:
     """Return the blocks that run at once, one at least on each multiprocessor if there are more."""
-    at_once: Array = np.minimum(np.maximum(fitting, 1.0) * n_sm, blocks)
-    return at_once
+    return np.minimum(np.maximum(fitting, 1.0) * n_sm, blocks)

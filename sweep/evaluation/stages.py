@@ -260,8 +260,7 @@ def _requests(access: Access, evaluate: Evaluator, block: Block, size: Array, co
     lines = np.full_like(size, "line", dtype="<U4")
     if access.affine:
         words = _addresses(access, evaluate, block)
-        found: Array = evaluate.steps(affine_transactions, words, size, lines).transactions
-        return found
+        return evaluate.steps(affine_transactions, words, size, lines).transactions
     if access.transactions is not None:
         return cost.sectors
     stride = None if access.stride is None else evaluate(access.stride)
@@ -334,15 +333,13 @@ def _tiled_sectors(block: Block, size: Array) -> Array:
     assert block.x is not None  # see block_of
     columns = np.minimum(block.x, block.lanes)
     rows = np.ceil(block.lanes / columns)
-    found: Array = np.ceil(columns * size / 16.0) * np.ceil(rows / 2.0)
-    return found
+    return np.ceil(columns * size / 16.0) * np.ceil(rows / 2.0)
 
 
 def _banks(devices: tuple[Device, ...], ndim: int) -> Array:
     """Return the banks of each device's shared memory."""
     major = (d.compute_capability.split(".")[0] for d in devices)
-    banks: Array = device_array([BANKS.get(m, BANKS_LATER) for m in major], ndim)
-    return banks
+    return device_array([BANKS.get(m, BANKS_LATER) for m in major], ndim)
 
 
 def _word_distance(pattern: str, stride: Array | None, size: Array) -> Array:

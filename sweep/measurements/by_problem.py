@@ -84,8 +84,7 @@ def _expected_smallest(score: Array, times: Array, k: int) -> Array:
     step = np.where(tied, np.maximum(left - drawn, 0) / np.maximum(left, 1), 1.0)
     missed = np.cumprod(step, axis=1)
     chance = np.concatenate([np.ones_like(limit), missed[:, :-1]], axis=1) - missed
-    found: Array = (chance * np.minimum(times, limit)).sum(axis=1)
-    return found
+    return (chance * np.minimum(times, limit)).sum(axis=1)
 
 
 def hits(score: Array, listed: Array, k: int) -> Array:

@@ -153,10 +153,7 @@ def _anchored_power(
 
     here, there = idle(*own.values()), idle(*(scaled[clock].values for clock in CLOCKS))
     factor = max(watts - here.item(), 0.0) / (at - here.item())
-    result: xr.DataArray = scaled["power"].copy(
-        data=there + factor * (scaled["power"].values - there)
-    )
-    return result
+    return scaled["power"].copy(data=there + factor * (scaled["power"].values - there))
 
 
 def _times(

@@ -31,5 +31,4 @@ def deviations(fit: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
         sum(weight * inv for weight, inv in zip(row**2, inverse, strict=True) if weight > 1e-12)
         for row in vectors
     ])  # fmt: skip
-    found: np.ndarray[Any, np.dtype[np.float64]] = np.sqrt(variance * 2.0 * fit.cost / freedom)
-    return found
+    return np.sqrt(variance * 2.0 * fit.cost / freedom)

@@ -62,8 +62,7 @@ def get_model(name: str) -> Model:
         A model of another package cannot be imported, or does not declare what a model must.
     """
     if name in MODULES:
-        model: Model = importlib.import_module(MODULES[name]).MODEL
-        return model
+        return importlib.import_module(MODULES[name]).MODEL
     check_known(name, model_names(), f"unknown model '{name}'", "known:", PlanError)
     point = _foreign()[name]
     where = f"model '{name}' ({point.value})"

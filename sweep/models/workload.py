@@ -68,8 +68,7 @@ class GlobalAccess:
     @cached_property
     def missed_rate(self) -> Array:
         """Share of what the first-level cache passes on that no other cache serves [1]."""
-        missed: Array = 1.0 - self.cached_hit_rate
-        return missed
+        return 1.0 - self.cached_hit_rate
 
     @property
     def waits_for_dram(self) -> Array:

@@ -154,8 +154,7 @@ class KernelPart:
         chosen = self.selection.indices.get(name)
         if chosen is None:
             return [self.grid.coordinates[name].values.item()]
-        labels: list[Any] = self.grid.axis_values(name)[chosen].tolist()
-        return labels
+        return self.grid.axis_values(name)[chosen].tolist()
 
     @cached_property
     def list_groups(self) -> Array | None:

@@ -108,8 +108,7 @@ class StoreInfo:
     @property
     def members(self) -> Mapping[str, Document]:
         """The metadata documents of its groups and arrays by name."""
-        found: dict[str, Document] = self.document["consolidated_metadata"]["metadata"]
-        return found
+        return self.document["consolidated_metadata"]["metadata"]
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -48,8 +48,7 @@ def places(n: int, dimensions: int, seed: int) -> Array:
         raise QueryError(f"{n} samples: a power of two, {FEWEST} to {MOST:,}")
     from scipy.stats.qmc import Sobol
 
-    points: Array = Sobol(dimensions, scramble=True, rng=seed).random(n)
-    return points
+    return Sobol(dimensions, scramble=True, rng=seed).random(n)
 
 
 def design(n: int, numbers: int, seed: int) -> Array:

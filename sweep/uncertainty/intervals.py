@@ -167,8 +167,7 @@ def conformal(
         if groups == 1 or np.bincount(own, minlength=groups).min() >= IN_GROUP // 2:
             break
     factors = np.array([conformal_ratios(ratios[own == i], level, what) for i in range(groups)])
-    found: Array = times[:, np.newaxis] * factors[np.searchsorted(edges, times, side="right")]
-    return found
+    return times[:, np.newaxis] * factors[np.searchsorted(edges, times, side="right")]
 
 
 def conformal_ratios(ratios: Array, level: float, what: str = "") -> tuple[float, float]:

@@ -119,8 +119,7 @@ class Findings:
             data = data.get(name, {})
             if not isinstance(data, dict):
                 raise self.source.error(f"{'.'.join(path[:number])}: must be an object")
-        found: Mapping[str, Any] = data
-        return found
+        return data
 
 
 def one_gpu(source: Source, tool: str, names: list[str], choose: str) -> None:
