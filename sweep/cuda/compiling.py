@@ -23,7 +23,7 @@ from sweep.cuda import amdgpu, opencl
 from sweep.cuda.columns import cell, csv_text
 from sweep.cuda.filling import Filling
 from sweep.cuda.findings import Block, instructions, resources
-from sweep.cuda.nvrtc import LEAST_OF_NEW, STANDS_IN, WHEELS, Compiler, load
+from sweep.cuda.nvrtc import LEAST_OF_NEW, STANDS_IN, WHEELS, Compiler, Output, load
 from sweep.cuda.variants import Variants, definition
 from sweep.disk_cache import keep, kept
 from sweep.errors import SweepError
@@ -286,36 +286,28 @@ def _compile(job: tuple[Task, str, int, list[str], Launch]) -> tuple[str, int, A
         try:
             source, options = task.cuda(macros)
             output = compiler_for(capability).compile(source, task.name, capability, options)
-            if isinstance(output, str):
-                finding = _of_machine_code(output, task, launch[0])
-            else:
-                entry, finding = resources(output.log, task.entry)
-                if task.count:
-                    finding = {**finding, **_counted(output.ptx, entry, task, launch)}
+            finding = _findings(output, task, *launch)
         except SweepError as error:
             finding = {"error": f"{error} ({capability}: {' '.join(macros)})"}
         keep(FOLDER, name, HEADER, json.dumps(finding).encode())
     return capability, number, finding
 
 
-def _of_machine_code(text: str, task: Task, block: Block | None) -> dict[str, Any]:
-    """Return the findings of AMD's machine code, or why its instructions cannot be counted."""
-    findings = partial(amdgpu.findings, text, task.entry, block, task.arguments)
-    if task.count:
-        try:
-            return findings(count=True)
-        except SweepError as error:
-            return {**findings(count=False), UNCOUNTED: str(error)}
-    return findings(count=False)
-
-
-def _counted(ptx: str, entry: str, task: Task, launch: Launch) -> dict[str, Any]:
-    """Return a variant's instructions, or why they cannot be counted."""
-    block, blocks = launch
+def _findings(
+    output: str | Output, task: Task, block: Block | None, blocks: int | None
+) -> dict[str, Any]:
+    """Return what machine code or PTX shows, or why its instructions cannot be counted."""
+    found: dict[str, Any]
+    if isinstance(output, str):
+        of_code = partial(amdgpu.findings, output, task.entry, block, task.arguments)
+        found, count = of_code(count=False), partial(of_code, count=True)
+    else:
+        entry, found = resources(output.log, task.entry)
+        count = partial(instructions, output.ptx, entry, task.trips, block, task.arguments, blocks)
     try:
-        return dict(instructions(ptx, entry, task.trips, block, task.arguments, blocks))
+        return {**found, **count()} if task.count else found
     except SweepError as error:
-        return {UNCOUNTED: str(error)}
+        return {**found, UNCOUNTED: str(error)}
 
 
 # ---------------------------------------------------------------------------- the table

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweep.cuda.columns import table_of
-from sweep.cuda.configurations import FROM_OUTSIDE, Setting, Variant
+from sweep.cuda.configurations import FROM_OUTSIDE, Variant
 from sweep.cuda.matching import Given
 from sweep.errors import SweepError, counted
 from sweep.importers.ptx.accesses import Shape
@@ -146,10 +146,6 @@ class _Writer(Writer):
         self.names = {1: ("",), 3: ("before", "loop", "after")}.get(n_parts) or [
             f"loop_{i // 2 + 1}" if i % 2 else f"part_{i // 2 + 1}" for i in range(n_parts)
         ]
-
-    def names_of(self, variant: Variant) -> dict[str, Setting]:
-        """Return the names that expressions may read, with a variant's values."""
-        return {**self.given.sizes, **variant.configuration}
 
     def _name_loops(self) -> None:
         """Give loops of the same trip count the same name."""
