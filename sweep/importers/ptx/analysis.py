@@ -111,11 +111,11 @@ class Analysis:
         """Return dynamic memory accesses per thread by shape, with the same ``sizes``."""
         return self._totals(Shape, sizes)
 
-    def products(self, sizes: Mapping[str, float] | None = None) -> dict[Product, float]:
-        """Return dynamic products of matrices of a thread's warp, with the same ``sizes``."""
-        return self._totals(Product, sizes)
+    def products(self) -> dict[Product, float]:
+        """Return dynamic products of matrices of a thread's warp; unknown trip counts are 1."""
+        return self._totals(Product)
 
-    def _totals(self, kind: type[K], sizes: Mapping[str, float] | None) -> dict[K, float]:
+    def _totals(self, kind: type[K], sizes: Mapping[str, float] | None = None) -> dict[K, float]:
         found = counted(self.stages, kind)
         return {key: executed(amount, sizes or {}) for key, amount in found.items()}
 

@@ -210,6 +210,12 @@ class Graph:
     irreducible: list[tuple[Block, Block]]
     n_dead: int
 
+    def code(self, loop: Loop) -> Iterator[Instruction]:
+        """Yield the instructions of a loop, in order."""
+        start = loop.header.number
+        for block in self.blocks[start : start + loop.length]:
+            yield from block.instructions
+
 
 def control_flow(function: Function) -> Graph:
     """Return the control-flow graph of a function.

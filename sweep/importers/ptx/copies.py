@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sweep.importers.ptx.accesses import Shape, shapes_of, tile_shapes
@@ -95,7 +95,7 @@ def _copied(instruction: Instruction, values: Values, sides: Sides | None) -> fl
 
 def _under_way(graph: Graph, loop: Loop) -> float:
     """Return the steps under way where a loop waits for copies: groups that it leaves over."""
-    code = list(_code(graph, loop))
+    code = list(graph.code(loop))
     groups = sum("commit_group" in x.modifiers for x in code if x.opcode == "cp")
     left = [
         integer_of(x.operands[0]) or 0
@@ -103,12 +103,6 @@ def _under_way(graph: Graph, loop: Loop) -> float:
         if x.opcode == "cp" and "wait_group" in x.modifiers and isinstance(x.operands[0], str)
     ]
     return float(max(1, -(-min(left, default=0) // max(1, groups))))
-
-
-def _code(graph: Graph, loop: Loop) -> Iterator[Instruction]:
-    start = loop.header.number
-    for block in graph.blocks[start : start + loop.length]:
-        yield from block.instructions
 
 
 class Waits:

@@ -225,11 +225,7 @@ class _Cutter:
     def _matters(self, loop: Loop) -> bool:
         """Return whether a loop is more than a few instructions: it accesses memory, or is open."""
         if loop not in self._known:
-            start = loop.header.number
-            code = (
-                i for b in self.graph.blocks[start : start + loop.length] for i in b.instructions
-            )
-            found = (meaning_of(instruction) for instruction in code)
+            found = map(meaning_of, self.graph.code(loop))
             self._known[loop] = loop.trips is None or any(m.direction or m.tile for m in found)
         return self._known[loop]
 
