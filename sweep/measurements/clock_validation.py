@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -268,22 +268,14 @@ def _of_mixes(
     return mixes, dict(zip(models, by_pair, strict=True))
 
 
-KEPT = 4
-"""Sets of mixes that a process keeps: files of one device are often of the same clocks."""
-
-_KEPT: dict[tuple[object, ...], tuple[Array, Array, Array]] = {}
-
-
+@lru_cache(maxsize=4)  # files of one device are often of the same clocks
 def mixes_at(
-    pairs: Sequence[Pair], device: Device, model: str, variant: str
+    pairs: tuple[Pair, ...], device: Device, model: str, variant: str
 ) -> tuple[Array, Array, Array]:
     """Return time [s], core and memory activity [1] of mixes with many and few warps.
 
     Each has the shape (pairs, mixes), for pairs of clocks [MHz].
     """
-    key = (tuple(pairs), device.text, model, variant)
-    if key in _KEPT:
-        return _KEPT[key]
     core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
     outputs = ("execution_time", "core_activity", "memory_activity")
     at = [core.index(c) * len(memory) + memory.index(m) for c, m in pairs]
@@ -292,10 +284,7 @@ def mixes_at(
         found = _mixes(core, memory, device, (model,), variant, outputs, mixes)
         parts.append([found[name].values.reshape(lines, -1)[at] for name in outputs])
     time, busy, moving = (np.concatenate(of_name, axis=1) for of_name in zip(*parts, strict=True))
-    while len(_KEPT) >= KEPT:
-        _KEPT.pop(next(iter(_KEPT)))
-    _KEPT[key] = time, busy, moving
-    return _KEPT[key]
+    return time, busy, moving
 
 
 def _mixes(

@@ -22,7 +22,7 @@ from sweep.errors import QueryError, counted
 from sweep.fields import Array
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
-from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power
+from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power, times_of
 from sweep.measurements.clock_ranges import clocks_not_held
 from sweep.measurements.clock_validation import mixes_at
 from sweep.microbenchmarks.power import drawn
@@ -103,13 +103,13 @@ def read_power(
     of_samples = own_samples.READER.recognises(source.text)
     rows = _of_samples(source) if of_samples else read_clock_power(source)
     kernels = tuple(dict.fromkeys(row.kernel for row in rows))
-    actual = clocks_not_held(_times(rows)) if like is None else like.actual
+    actual = clocks_not_held(times_of(rows)) if like is None else like.actual
     unique: dict[tuple[str, Pair], PowerRow] = {}
     for row in rows:  # of lines at the same actual clocks the first counts
         pair = actual.get(row.pair[0], row.pair[0]), row.pair[1]
         unique.setdefault((row.kernel, pair), row._replace(pair=pair))
     rows = [*unique.values()]
-    times = _times(rows)
+    times = times_of(rows)
     counted = bool(rows[0].activities)
     found = {} if counted else implied_activities(times, device, model, variant, source.name)
     shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
@@ -119,13 +119,6 @@ def read_power(
     time, power = np.array([(row.time, row.power) for row in rows]).T
     return PowerTable(source.name, kernels, of_kernel, core, memory, time, power,
                       np.array(shares).T, counted, actual)  # fmt: skip
-
-
-def _times(rows: list[PowerRow]) -> ClockTimes:
-    times: ClockTimes = {}
-    for row in rows:
-        times.setdefault(row.kernel, {})[row.pair] = row.time
-    return times
 
 
 def _of_samples(source: Source) -> list[PowerRow]:
@@ -158,7 +151,7 @@ def implied_activities(
             f"{name}: kernel '{few}' was measured at {counted(len(times[few]), 'pair')} of clocks:"
             f" its activities need {FEWEST_PAIRS}, or columns core_activity and memory_activity"
         )
-    pairs = sorted({pair for own in times.values() for pair in own})
+    pairs = tuple(sorted({pair for own in times.values() for pair in own}))
     predicted, core, memory = mixes_at(pairs, device, model, variant)
     if not np.isfinite(predicted).any():
         raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")

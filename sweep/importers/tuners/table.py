@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -130,8 +130,13 @@ def read_clock_times(source: Source) -> ClockTimes:
         A column is missing, a cell is not a plausible number, or a kernel has two times at one pair
         of clocks.
     """
+    return times_of(_clock_rows(source))
+
+
+def times_of(rows: Iterable[_ClockRow | PowerRow]) -> ClockTimes:
+    """Return the times of lines by kernel and pair of clocks."""
     times: ClockTimes = {}
-    for row in _clock_rows(source):
+    for row in rows:
         times.setdefault(row.kernel, {})[row.pair] = row.time
     return times
 
