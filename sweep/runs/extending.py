@@ -26,7 +26,7 @@ from sweep.store.buckets import extension_path, files_of, is_url, place_of
 from sweep.store.codec import chunk_key
 from sweep.store.creation import exchange, recovered
 from sweep.store.layout import StoreLayout
-from sweep.store.lock import acquire_lock
+from sweep.store.lock import holding
 from sweep.store.reader import StoredArray, open_groups
 from sweep.store.root import inspect
 from sweep.store.writer import Store, open_or_create
@@ -103,8 +103,7 @@ def extend(
     past = {**info.run, "plan": info.record["plan"]}
     history = [*past.pop("history", []), past]
     beside = extension_path(path)
-    lock = acquire_lock(path, store, break_lock)  # nobody may replace the store meanwhile
-    try:
+    with holding(path, store, break_lock) as lock:  # nobody may replace the store meanwhile
         if inspect(store) != info:
             raise StoreError(f"'{store}' was replaced meanwhile; try again")
         with _larger(beside, layout, break_lock) as larger:
@@ -115,8 +114,6 @@ def extend(
                 larger, space, job, threads=threads, progress=progress, run={"history": history}
             )
         exchange(path, beside, lock)
-    finally:
-        lock.release()
     return Finished(space, named, expected, total - old.n_points, old.n_points, seconds)
 
 

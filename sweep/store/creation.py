@@ -38,7 +38,7 @@ from sweep.store.layout import (
     group_document,
 )
 from sweep.store.local_files import LocalFiles, explained, write_tree
-from sweep.store.lock import Lock, StoreLock, acquire_lock, directory_lock
+from sweep.store.lock import Lock, StoreLock, directory_lock, holding
 from sweep.store.root import STORE_VERSION, inspect, root_document
 
 
@@ -300,15 +300,12 @@ def _recover_objects(files: BucketFiles, made: BucketFiles, force: bool) -> None
     with explained(f"open '{files.root}'"):
         if next(made.keys(), None) is None or _left_to_do(files, made) is None:
             return
-        lock = acquire_lock(files.root, files.root, force)
-        try:
+        with holding(files.root, files.root, force) as lock:
             # Only what is left to do now counts: nobody else changes either from here on.
             if (left := _left_to_do(files, made)) == "clear":
                 _clear(made)
             elif left == "replace":
                 _copy_over(files, made, lock)
-        finally:
-            lock.release()
 
 
 def _left_to_do(files: BucketFiles, made: BucketFiles) -> str | None:

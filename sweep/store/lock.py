@@ -71,6 +71,18 @@ def acquire_lock(
     return StoreLock.acquire(root / LOCK_KEY, str(store), force=force)
 
 
+@contextlib.contextmanager
+def holding(
+    root: Path | ObjectPath, store: str | os.PathLike[str], force: bool = False
+) -> Iterator[Lock]:
+    """Hold the lock of a store meanwhile; see :func:`acquire_lock`."""
+    lock = acquire_lock(root, store, force)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
 class StoreLock:
     """The held lock of a store on a disk; made by :meth:`acquire`."""
 

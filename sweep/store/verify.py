@@ -29,7 +29,7 @@ from sweep.store.layout import (
     parsed,
 )
 from sweep.store.local_files import explained
-from sweep.store.lock import acquire_lock
+from sweep.store.lock import holding
 from sweep.store.root import (
     DamagedRootError,
     StoreInfo,
@@ -239,11 +239,8 @@ def repair_root(path: str | os.PathLike[str]) -> None:
         wrong = []  # two copies agree: it is the checksum that is damaged
     if wrong:
         raise _beyond_repair(path, f"its {wrong[0].replace('_', ' ')}")
-    lock = acquire_lock(files.root, path)
-    try:
+    with holding(files.root, path):
         files.put(ROOT_DOCUMENT, encoded(root_document(attributes, members)))
-    finally:
-        lock.release()
 
 
 def _own_documents(files: Files) -> Iterator[tuple[str, Document]]:
@@ -313,8 +310,7 @@ def repair_files(
             "reproduce to the bit: repair it with that version, or use `sweep rerun`"
         )
     files = info.files
-    lock = acquire_lock(info.path, path, break_lock)
-    try:
+    with holding(info.path, path, break_lock) as lock:
         objects = {**static_objects(layout, info.run), **layout.chunk_index(True).files_in()}
         for key in sorted(damaged & objects.keys(), key=lambda key: key.count("/")):
             files.put(key, objects[key])  # a directory before what is in it
@@ -331,6 +327,4 @@ def repair_files(
                     if key in damaged:
                         files.put(key, content)
         files.remove([NOTE_KEY])
-    finally:
-        lock.release()
     return units
