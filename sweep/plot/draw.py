@@ -144,6 +144,13 @@ def log_ticks(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def colour_bar(shown: Any, text: str) -> None:
+    """Add the colour bar of what is drawn beside its axes."""
+    bar = shown.figure.colorbar(shown, ax=shown.axes, label=text, pad=0.02)
+    if isinstance(shown.norm, LogNorm):
+        log_ticks(bar.ax.yaxis)
+
+
 def ticks(values: Sequence[Any]) -> list[str]:
     """Return values as short as they can be told apart and are right within a percent.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import ListedColormap, LogNorm, to_rgb
+from matplotlib.colors import ListedColormap, to_rgb
 
 from sweep.errors import QueryError
 from sweep.fields import COMMON_FIELDS, Array
@@ -195,10 +195,7 @@ class Map:
         draw.set_ticks(axes, "y", self.y.shown)
         axes.spines[:].set_visible(False)
         if finite:
-            text = self.subject.label(self.variable, unit)
-            bar = axes.figure.colorbar(mesh, ax=axes, label=text, pad=0.02)
-            if isinstance(mesh.norm, LogNorm):
-                draw.log_ticks(bar.ax.yaxis)
+            draw.colour_bar(mesh, self.subject.label(self.variable, unit))
         else:
             box = {"boxstyle": "round,pad=0.6", "facecolor": "white", "edgecolor": draw.GREY}
             y, x = ((n - 1) / 2 for n in values.shape)

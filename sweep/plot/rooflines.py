@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 
 from sweep.errors import QueryError
 from sweep.fields import Array
@@ -240,9 +239,7 @@ def _draw_points(axes: Axes, subject: Subject, points: Points, variable: str) ->
         column = np.array(values, float)
         norm = draw.norm_of(column)
         shown = axes.scatter(points.x, points.y, c=column, cmap="viridis", norm=norm, **look)
-        bar = axes.figure.colorbar(shown, ax=axes, label=subject.label(variable), pad=0.02)
-        if isinstance(norm, LogNorm):
-            draw.log_ticks(bar.ax.yaxis)
+        draw.colour_bar(shown, subject.label(variable))
         return []
     colours = regime_colours(subject) if variable == "regime" else {}
     handles = []
