@@ -79,7 +79,7 @@ class Interrupts:
         logging.disable()
         threading.excepthook = lambda _: None
         sys.unraisablehook = self._raise_again
-        watchdog = threading.Timer(GRACE_S, self._give_up)
+        watchdog = threading.Timer(GRACE_S, lambda: leave(self.say()))
         watchdog.daemon = True
         watchdog.start()
         raise KeyboardInterrupt
@@ -87,9 +87,6 @@ class Interrupts:
     def _raise_again(self, dropped: Any) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, RETRY_S)
-
-    def _give_up(self) -> None:
-        leave(self.say())
 
 
 def leave(code: int) -> NoReturn:

@@ -122,10 +122,6 @@ def _absolute(a: Bounds) -> Bounds:
     return Bounds(np.where(inside, 0.0, np.minimum(low, high)), np.maximum(low, high))
 
 
-def _root(a: Bounds) -> Bounds:
-    return Bounds(np.sqrt(np.maximum(a.low, 0.0)), np.sqrt(np.maximum(a.high, 0.0)))
-
-
 def _logarithm(a: Bounds) -> Bounds:
     low, high = np.log2(np.maximum(a.low, 0.0)), np.log2(np.maximum(a.high, 0.0))
     return Bounds(low - 1e-9, high + 1e-9)
@@ -202,9 +198,9 @@ _STEPS: dict[str, Callable[..., Bounds]] = {
     "negate": lambda a: Bounds(-a.high, -a.low),
     "plus": lambda a: a,
     "abs": _absolute,
-    "ceil": lambda a: Bounds(np.ceil(a.low), np.ceil(a.high)),
-    "floor": lambda a: Bounds(np.floor(a.low), np.floor(a.high)),
-    "sqrt": _root,
+    "ceil": lambda a: Bounds(*map(np.ceil, a)),
+    "floor": lambda a: Bounds(*map(np.floor, a)),
+    "sqrt": lambda a: Bounds(*(np.sqrt(np.maximum(end, 0.0)) for end in a)),
     "log2": _logarithm,
     "choose": _choose,
     "gcd": lambda *_: Bounds(np.float64(0.0), np.float64(np.inf)),

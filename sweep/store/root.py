@@ -124,7 +124,8 @@ class StoreInfo:
     @cached_property
     def binding(self) -> str:
         """The hash that binds the journal to this store."""
-        return binding_of(self.record, self.layout_sha256)
+        text = json.dumps([self.record["identity"], self.layout_sha256], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def read(self, key: str) -> bytes:
         """Return the bytes of a file or object; may raise ``OSError``.
@@ -138,12 +139,6 @@ class StoreInfo:
             return self.files.get(key)
         finally:
             check_same(self.files, self.binding)  # after it, or the other could come in between
-
-
-def binding_of(record: Mapping[str, Any], layout_sha256: str) -> str:
-    """Return the hash of a record's identity and a layout."""
-    text = json.dumps([record["identity"], layout_sha256], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def inspect(path: str | os.PathLike[str]) -> StoreInfo:
