@@ -28,6 +28,9 @@ _SETS_SCC = re.compile(
     r"^s_(add|addk|sub|addc|subb|and|or|xor|andn[12]|and_not[01]|orn2|or_not1|nand|nor|xnor|not|lsh[lr]|ashr"
     r"|bfe|abs|min|max|cmp|bitcmp|bcnt|absdiff|lshl\d_add|wqm)"
 )
+_KNOWN = ("s_", "scratch_", "buffer_",
+          "v_readlane", "v_writelane", "v_readfirstlane", "v_cndmask", "v_cmp")  # fmt: skip
+"""How instructions begin whose results may be known, besides those in `VECTOR`."""
 _ON_ITSELF = ("s_mulk_i32", "s_addk_i32")
 _READS_SCC = re.compile(r"^s_(cbranch_scc|cselect|addc|subb|cmov)")
 
@@ -89,19 +92,9 @@ def _one(text: str) -> Instruction:
         reads += PAIRS["vcc"]
     if is_scratch(text):
         (reads if writes else writes).append("scratch")
-    if not _is_known(name):
+    if not (name in VECTOR or name.startswith(_KNOWN)):
         reads = []
     return Instruction(name, operands, text, tuple(writes), tuple(reads))
-
-
-def _is_known(name: str) -> bool:
-    """Return whether what an instruction writes may be known."""
-    if name.startswith(("s_", "scratch_", "buffer_")):
-        return True
-    return name in VECTOR or name.startswith(_KNOWN)
-
-
-_KNOWN = ("v_readlane", "v_writelane", "v_readfirstlane", "v_cndmask", "v_cmp")
 
 
 def _split(text: str) -> list[str]:
