@@ -23,6 +23,8 @@ FEW = {
     "convolution": {"tile_size_x": [1, 4], "tile_size_y": [1, 3], "use_padding": [0]},
     "convolution_ktt": {"BLOCK_SIZE_X": [4, 32, 112], "TILE_SIZE_X": [1, 3], "PADDING": [0]},
     "dedispersion": {"block_size_y": [32, 96], "tile_size_x": [1, 3], "tile_size_y": [1, 4]},
+    "expdist": {"block_size_x": [32, 1024], "block_size_y": [1, 4], "tile_size_x": [1, 4],
+                "tile_size_y": [1, 7], "loop_unroll_factor_x": [1], "n_y_blocks": [1, 64]},
     "hotspot": {"block_size_x": [1, 32, 96, 512], "tile_size_x": [1, 3], "tile_size_y": [1, 2],
                 "temporal_tiling_factor": [1, 4, 10], "loop_unroll_factor_t": [1, 2]},
     "triton_matmul": {"k": [16384], "bits": [8, 16], "is_integer": [0, 1], "num_stages": [1, 3]},
