@@ -109,11 +109,16 @@ def test_accesses__as_a_walk_finds_them(configuration):
 
 
 @pytest.mark.parametrize("side", [GRID, 4096])
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", [*CONFIGURATIONS, (128, 1, 3, 1, 1, 1, 0)])
 def test_launch__covers_the_grid(configuration, side):
     launch = launch_of(configuration, grid_width=side, grid_height=side)
     threads = launch.workload.threads_per_block.item() * launch.workload.blocks.item()
-    assert accesses_of(launch)["result"].count.item() * threads == pytest.approx(side * side)
+    found = accesses_of(launch)
+    assert found["result"].count.item() * threads == pytest.approx(side * side)
+    for one in (found["temperature"], found["power"]):  # each word comes from DRAM once, at least
+        of_dram = (1 - one.l1_hit_rate.item()) * (1 - one.l2_hit_rate.item())
+        sectors = one.count.item() * one.sectors.item() * threads / 32
+        assert 32 * sectors * of_dram >= 0.85 * 4 * side * side
 
 
 @pytest.mark.parametrize(("device", "registers"), [
