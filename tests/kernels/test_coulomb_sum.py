@@ -14,7 +14,7 @@ OLD, NEW = "radeon_pro_w7800", "rtx_2080_ti"  # without and with rows of the tab
 
 
 def counts(device, z, unroll, soa, **more):
-    chosen = dict(zip(NAMES, (z, unroll, soa), strict=True))
+    chosen = {"atoms": 256} | dict(zip(NAMES, (z, unroll, soa), strict=True))
     work = launched("coulomb_sum", device, WORK_GROUP_SIZE_X=32, **chosen | more).workload
     return {name: count.item() for name, count in work.instructions.items()}, work
 

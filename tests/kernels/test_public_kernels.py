@@ -112,6 +112,14 @@ def test_spmv__neighbouring_columns_are_not_slower():
     assert cached < beyond
 
 
+@pytest.mark.parametrize("device", ["rtx_3090", "mi250x"])
+def test_spmv__every_word_of_the_matrix_is_moved(device):
+    launch = launched("spmv_csr", device, **CHOSEN["spmv_csr"])
+    warps = numbers_of(launch)["blocks"] * 128 / (64 if device == "mi250x" else 32)
+    values = accesses_of(launch)["values"]
+    assert 32 * values.sectors.item() * values.count.item() * warps >= 4 * 131 * 131072
+
+
 def test_stencil__higher_blocks_load_less_of_the_margin():
     def loaded(rows):
         chosen = CHOSEN["stencil_3d"] | {"k_blockDimMaxY": rows}
