@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -25,6 +26,7 @@ MAX_RATIO = 200
 
 ALWAYS_UNPACKED = 1 << 22
 MAX_MESSAGE = 1000
+UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 GZIP = b"\x1f\x8b"
 
 MARK = "written by sweep"
@@ -115,7 +117,9 @@ def read_source(path: str | os.PathLike[str], most: int = MAX_BYTES) -> Source:
     if len(content) > most:
         raise TuningError(f"{path}: larger than {most} bytes, the most that is read")
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+        # PowerShell writes UTF-16 with a mark in front.
+        encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
+        text = content.decode(encoding).replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise TuningError(

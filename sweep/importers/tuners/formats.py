@@ -26,6 +26,11 @@ from sweep.importers.tuners.table import Columns, read_table
 LARGEST = 1e300
 """Larger numbers are not measurements."""
 
+OLD_FAILURE_MS = 1e20
+"""The time of a failed configuration in caches of Kernel Tuner before it had words for failures
+(KernelTuner/kernel_tuner, kernel_tuner/runners/sequential.py: ``params.update({"time": 1e20})``);
+Kernel Tuner's dashboard leaves such rows out, too."""
+
 WORDS = tomllib.loads((files("sweep.importers.tuners") / "words.toml").read_text("utf-8"))
 """What tuners' words for statuses and units of time mean."""
 
@@ -189,7 +194,7 @@ def _cache_row(source: Source, key: str, entry: Any, names: Sequence[str], devic
     if runs and len(runs) == len(times):
         further |= {"time_min": min(runs.values()) * 1e-3, "n_runs": float(len(runs))}
     error = entry.get("__error__")
-    if error is None and "time" in milliseconds:
+    if error is None and milliseconds.get("time", OLD_FAILURE_MS) < OLD_FAILURE_MS:
         return Row(values, milliseconds["time"] * 1e-3, "valid", further, device)
     status = _status(entry.get("time") if error is None else error)
     return Row(values, math.nan, status, further, device)
