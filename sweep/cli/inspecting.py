@@ -260,12 +260,14 @@ def verify(arguments: argparse.Namespace) -> int:
     """Check a store's files; return 1 if some are damaged and were not repaired."""
     from sweep.runs.running import repair
     from sweep.runs.running import verify as look
+    from sweep.store.root import inspect
 
     damages = look(arguments.store)
     for damage in damages:
         print(f"{arguments.store.rstrip('/')}/{damage.key}: {damage.problem}")
     if not damages:
-        print(f"{arguments.store}: sound")
+        unfinished = "" if inspect(arguments.store).is_finished else " so far, but not finished"
+        print(f"{arguments.store}: sound{unfinished}")
         return 0
     if not arguments.repair:
         return 1

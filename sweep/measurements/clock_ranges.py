@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from sweep.errors import QueryError, SpecError
-from sweep.importers.tuners.table import ClockTimes
+from sweep.importers.tuners.table import ClockTimes, Pair
 from sweep.specs import Device, parse_device
 from sweep.specs.formats import DEVICE
 
@@ -30,6 +30,13 @@ def clock_range(device: Device, clock: str) -> tuple[float, float, float]:
     nominal = device.values[f"clocks.{clock}_nominal"]
     low, high = (device.values.get(f"clocks.{clock}_{end}", nominal) for end in ("min", "max"))
     return low / 1e6, nominal / 1e6, high / 1e6
+
+
+def not_measured(kernel: str, wanted: Pair, pairs: Iterable[Pair]) -> QueryError:
+    """Return an error: a kernel was measured at other pairs of clocks, and which is nearest."""
+    near = min(pairs, key=lambda pair: sum(abs(np.log(np.divide(pair, wanted)))))
+    shown = (f"{core:g}/{memory:g} MHz" for core, memory in (wanted, near))
+    return QueryError(f"kernel '{kernel}' was not measured at {', but at '.join(shown)}")
 
 
 def possible(clock: str) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from sweep.errors import QueryError
 from sweep.fields import Array
 from sweep.importers.files import read_source
 from sweep.importers.tuners.table import ClockTimes, read_clock_times
-from sweep.measurements.clock_ranges import clock_range, widened
+from sweep.measurements.clock_ranges import clock_range, not_measured, widened
 from sweep.measurements.scaling import over_clocks
 from sweep.models import model_names
 from sweep.query import Answer
@@ -226,7 +226,7 @@ def _check(times: ClockTimes, anchor: Pair, given: Sequence[Pair]) -> None:
     for kernel, measured in times.items():
         for core, memory in (anchor, *given):
             if (core, memory) not in measured:
-                raise QueryError(f"kernel '{kernel}' was not measured at {core:g}/{memory:g} MHz")
+                raise not_measured(kernel, (core, memory), measured)
         if len(measured) <= len(given) + 1:
             raise QueryError(f"kernel '{kernel}' was measured at no further pair to judge by")
 

@@ -26,6 +26,7 @@ from scipy.optimize import least_squares, nnls
 from sweep.errors import QueryError
 from sweep.fields import Array
 from sweep.importers.tuners.table import Pair
+from sweep.measurements.clock_ranges import not_measured
 from sweep.measurements.power_table import PowerTable
 
 KNOTS = 6
@@ -259,10 +260,11 @@ def anchored(terms: Array, table: PowerTable, anchor: Pair) -> Array:
     at = np.flatnonzero((table.core == anchor[0]) & (table.memory == anchor[1]))
     idle = terms.sum(axis=1) - active
     factor[table.kernel[at]] = np.maximum(table.power[at] - idle[at], 0.0) / active[at]
-    missing = [table.kernels[i] for i in np.unique(table.kernel) if np.isnan(factor[i])]
+    missing = [i for i in np.unique(table.kernel) if np.isnan(factor[i])]
     if missing:
-        where = f"{anchor[0]:g}/{anchor[1]:g} MHz"
-        raise QueryError(f"{table.name}: kernel '{missing[0]}' was not measured at {where}")
+        own = table.kernel == missing[0]
+        pairs = zip(table.core[own], table.memory[own], strict=True)
+        raise not_measured(table.kernels[missing[0]], anchor, pairs)
     return idle + factor[table.kernel] * active
 
 

@@ -220,7 +220,7 @@ BAD = {
     "twice": (GOOD + "k,975,810,3\n", [], "line 5: a second time of 'k' at 975/810 MHz"),
     "no rows": (HEAD, [], "there is no line below the header"),
     "pair": (GOOD, ["--given", "975"], "--given 975: must be core and memory clock in MHz"),
-    "not measured": (GOOD, ["--given", "823/810"], "kernel 'k' was not measured at 823/810 MHz"),
+    "not measured": (GOOD, ["--given", "823/810"], "'k' was not measured at 823/810 MHz, but"),
     "anchor given": (GOOD, ["--given", "975/3505"], "must differ from each other"),
     "nothing left": (GOOD, ["--given", "975/810,595/810"],
                      "kernel 'k' was measured at no further pair to judge by"),

@@ -168,7 +168,7 @@ def read_clock_power(source: Source) -> list[PowerRow]:
         low, high = (limit / units[column] for limit in POWERS)
         watts = _within(source, row.line, column, row.cell[column], low, high, column[6:])
         shares = [
-            _within(source, row.line, name, row.cell[name], 0.0, 1.0, "of 1", zero=True)
+            _within(source, row.line, name, row.cell[name], 0.0, 1.0, "(a share)", zero=True)
             for name in known
         ]
         rows.append(PowerRow(row.kernel, row.pair, row.time, watts * units[column], tuple(shares)))
