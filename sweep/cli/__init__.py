@@ -70,6 +70,10 @@ def _explain(error: BaseException) -> int:
         # Errors of stores and files are explained where they occur; this one is of the output.
         _drop_output()
         print(f"sweep: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+    elif isinstance(error, ModuleNotFoundError) and not f"{error.name}".startswith("sweep"):
+        package = f"{error.name}".partition(".")[0]
+        print(f"sweep: this needs the Python package '{package}', which is not installed here "
+              "(`pip install kernel-sweep` brings it)", file=sys.stderr)  # fmt: skip
     elif isinstance(error, Exception):
         report_unforeseen(error)
     else:

@@ -147,8 +147,6 @@ def compile_(arguments: argparse.Namespace) -> int:
     from sweep.specs.compiled import parse_table
     from sweep.specs.reading import LARGEST_FILE
 
-    if (arguments.trips or arguments.arguments) and not arguments.instructions:
-        raise SweepError("--trip and --argument: only with --instructions")
     space, capabilities = _space_to_compile(arguments)
     kernel = space.kernel
     path = Path(arguments.output) if arguments.output else _table_of(kernel)

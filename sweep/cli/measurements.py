@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
 from sweep.cli.questions import measured_times, open_data, over_problems, selection_of, show
-from sweep.cli.values import check_key
 from sweep.errors import SweepError, counted
 from sweep.store.buckets import is_store
 
@@ -78,12 +77,13 @@ def _problem_table(arguments: argparse.Namespace) -> ProblemTable | None:
     from sweep.importers.tuners.table import Columns
 
     asked = any(getattr(arguments, name) is not None for name in MANY)
-    if Path(arguments.measured).is_dir():
+    is_folder = Path(arguments.measured).is_dir()
+    source = None if is_folder else read_source(arguments.measured, MAX_BYTES)
+    if source is None or recognise(source) != "csv":
         if asked:
             raise SweepError(f"{arguments.measured}: many problems are read from a CSV table")
         return None
-    source = read_source(arguments.measured, MAX_BYTES)
-    if not asked and (recognise(source) != "csv" or is_store(arguments.data)):
+    if not asked and is_store(arguments.data):
         return None
     try:
         columns = call_with(Columns, arguments)
@@ -138,7 +138,6 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
         origin=Path(arguments.measured).name,
     )
     path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
-    check_key(path, "a kernel file")
     write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
     print("\n".join([*found.lines(), f"wrote {path}"]))
     return 0
@@ -150,11 +149,10 @@ def calibrate_power(arguments: argparse.Namespace) -> int:
     from sweep.measurements.calibrating_power import calibrate_power
 
     path = Path(arguments.output or f"{Path(arguments.device).stem}_power.toml")
-    check_key(path, "a device file")
     check_free(path, overwrite=arguments.overwrite)
     found = call_with(calibrate_power, arguments, arguments.measured)
+    show(found.answer, arguments)  # first, for a wrong --columns leaves nothing
     write_whole(path, found.device.text, overwrite=arguments.overwrite)
-    show(found.answer, arguments)
     print(f"wrote {path}", file=sys.stdout if arguments.format == "table" else sys.stderr)
     return 0
 

@@ -26,7 +26,8 @@ def _template(what: str) -> str:
 
 def new(arguments: argparse.Namespace) -> int:
     """Write a commented plan, device or kernel file."""
-    takes = {"kernel": ("plan",), "like": ("device",), "source": ("device", "kernel")}
+    takes = {"kernel": ("plan",), "device": ("plan", "kernel"), "like": ("device",),
+             "source": ("device", "kernel")}  # fmt: skip
     for name, where in takes.items():
         if getattr(arguments, name) is not None and arguments.what not in where:
             word = {"source": "from"}.get(name, name)
@@ -122,13 +123,16 @@ def _given(word: str) -> Measurement:
     from sweep.importers.microbenchmarks.measurement import Measurement
     from sweep.importers.microbenchmarks.shipped import keys
     from sweep.specs.check import check_value
+    from sweep.specs.device import reason_against
     from sweep.specs.formats import DEVICE
 
     name, _, text = word.partition("=")
     numbers = {key.name: (path, key) for path, key in keys()}
     texts = [key.name for key in DEVICE[""].keys if key.name != "schema"]
+    if name == "compute_capability" and (reason := reason_against(text)):
+        raise SweepError(f"{word}: {reason}")
     if name in texts:
-        return Measurement(name, text, method="given", source=_BY_HAND)
+        return Measurement(name, text, method="given", place=word, source=_BY_HAND)
     check_known(name, (*texts, *numbers), f"{word}: no key of device files", error=SweepError)
     path, key = numbers[name]
     try:

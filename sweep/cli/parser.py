@@ -15,7 +15,10 @@ from typing import Any, NoReturn
 from sweep import __version__
 from sweep.cli import values
 from sweep.cli.completion import add_names, complete
-from sweep.errors import nearest
+from sweep.errors import SweepError, nearest
+
+FOLDERS = ("DIR", "PATH")
+"""Placeholders of outputs that may be folders, which the commands create."""
 
 TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float}
 
@@ -47,6 +50,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         arguments.parser.error(f"unrecognised argument '{unknown}'")
     if words:
         arguments.select = [*arguments.select, *words]
+    given = {n for n, v in vars(arguments).items() if v != arguments.parser.get_default(n)}
+    for name, (option, needed) in arguments.needs.items():
+        if name in given and needed.strip("-") not in given:
+            arguments.parser.error(f"{option}: only with {needed}")
     for name, (convert, *details) in arguments.converters.items():
         if (given := getattr(arguments, name)) is not None:
             setattr(arguments, name, convert(given, *details))
@@ -78,7 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
         text = command["text"]
         description = command.get("description", f"{text[0].upper()}{text[1:]}.")
         sub = commands.add_parser(name, help=text, description=description)
-        sub.set_defaults(command=partial(_call, command["function"]), converters={}, parser=sub)
+        sub.set_defaults(command=partial(_call, command["function"]), parser=sub)
+        sub.set_defaults(converters={}, needs={})
         _add(sub, command["arguments"], table["shared"])
         if computing := command.get("computing"):
             group = sub.add_argument_group("to compute a plan, where DATA is one")
@@ -88,11 +96,16 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _call(function: str, arguments: argparse.Namespace) -> int:
     """Run a command; import its module first. It does not begin where it may not write."""
-    for output in (getattr(arguments, name, None) for name in ("output", "figure")):
+    made = {action.dest for action in arguments.parser._actions if action.metavar in FOLDERS}
+    for name in ("output", "figure"):
+        output = getattr(arguments, name, None)
         if output and not Path(output).is_dir():
             from sweep.importers.files import check_free
 
             check_free(Path(output), overwrite=arguments.overwrite)
+            if name not in made and not Path(output).parent.is_dir():
+                reason = f"No such file or directory: '{Path(output).parent}'"
+                raise SweepError(f"{output}: cannot be written: {reason}")
     module, _, name = function.partition(".")
     return getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)
 
@@ -106,6 +119,7 @@ def _add(parser: Any, described: Sequence[Any], shared: Mapping[str, Any]) -> No
         options = dict(argument)
         words = options.pop("usage").split()
         convert, bounds = options.pop("convert", ""), options.pop("range", ())
+        needed = options.pop("needs", "")
         flags = [word for word in words if word.startswith("-")]
         names = flags or words[:1]
         if placeholder := " ".join(words[len(names) :]):
@@ -117,6 +131,8 @@ def _add(parser: Any, described: Sequence[Any], shared: Mapping[str, Any]) -> No
             options["type"] = TYPES[kind]
         action = parser.add_argument(*names, **options)
         add_names(action)
+        if needed:
+            parser.get_default("needs")[action.dest] = words[0], needed
         if convert or bounds:
             details = getattr(values, convert or "within"), words[0], *bounds
             parser.get_default("converters")[action.dest] = details

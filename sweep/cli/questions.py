@@ -160,8 +160,6 @@ def best(arguments: argparse.Namespace) -> int:
     """Show the best configuration of every group, or those of small regret."""
     if arguments.most is not None and arguments.robust:
         raise QueryError("--most and --robust exclude each other: give one of them")
-    if arguments.candidates is not None and not arguments.robust:
-        raise QueryError("--candidates: only with --robust")
     if arguments.rename and arguments.format not in ("triton", "tilelang"):
         raise QueryError("--rename: only with --format triton or tilelang")
     if arguments.output is not None and arguments.format == "vllm":
@@ -266,13 +264,13 @@ def info(arguments: argparse.Namespace) -> int:
 def histogram(arguments: argparse.Namespace) -> int:
     """Count configurations by bin, or by meaning."""
     answer = _answer(arguments, query.histogram)
+    show(answer, arguments)
     if arguments.figure is not None:
         from sweep.plot import histogram_plot, save
 
         save(histogram_plot(answer), arguments.figure, overwrite=arguments.overwrite)
-    show(answer, arguments)
-    if arguments.figure is not None and arguments.format == "table":
-        print(f"figure: {arguments.figure}")
+        if arguments.format == "table":
+            print(f"figure: {arguments.figure}")
     return 0
 
 

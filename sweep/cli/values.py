@@ -37,6 +37,12 @@ def check_key(path: Path, what: str, ending: str = ".toml") -> None:
         raise SweepError(f"{path}: {what} is named KEY{ending}")
 
 
+def key_file(text: str, option: str) -> str:
+    """Return the place of a file whose name is its key."""
+    check_key(Path(text), "the file")
+    return text
+
+
 def names(text: str, option: str) -> tuple[str, ...]:
     """Return the names in a list with commas, each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

@@ -275,6 +275,8 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
     if not path.is_file():
         shipped = files("sweep") / "plans" / f"{name_or_path}.toml"
         what = f"{name_or_path}: no such plan, neither a file nor a shipped one"
+        if path.is_dir():
+            what = f"{path}: a folder, no plan (`sweep.open_store` opens a store)"
         check_known(str(name_or_path), list_plans(), what, "shipped:", PlanError)
         path = Path(str(shipped))
     try:

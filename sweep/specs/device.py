@@ -191,9 +191,16 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     )
 
 
+def reason_against(capability: str) -> str:
+    """Return why a text is no compute capability, empty for one whose occupancy is known."""
+    known = compute_capabilities()
+    listed = f"the table of occupancy limits has {len(known)}, {known[0]} to {known[-1]}"
+    return "" if capability in known else f"unknown{nearest(capability, known)} ({listed})"
+
+
 def _check_compute_capability(content: Content) -> None:
     """Check that a device file gives either a compute capability or occupancy limits."""
-    report, known, has_limits = content.report, compute_capabilities(), "occupancy" in content.file
+    report, has_limits = content.report, "occupancy" in content.file
     value = content.top.get("compute_capability")
     if not content.top.has("compute_capability") and not has_limits:
         reason = "missing: it gives the occupancy limits; a device without one has [occupancy]"
@@ -201,9 +208,8 @@ def _check_compute_capability(content: Content) -> None:
     elif has_limits and value is not None:
         reason = "gives the occupancy limits already: leave out [occupancy]"
         report.error("compute_capability", reason, value)
-    elif value is not None and value not in known:
-        listed = f"the table of occupancy limits has {len(known)}, {known[0]} to {known[-1]}"
-        report.error("compute_capability", f"unknown{nearest(value, known)} ({listed})", value)
+    elif value is not None and (reason := reason_against(value)):
+        report.error("compute_capability", reason, value)
 
 
 def _check_target(content: Content) -> None:

@@ -85,6 +85,16 @@ def test_an_interrupt_while_the_command_line_is_loaded_is_one_line(tmp_path):
     assert (done.returncode, done.stderr) == (130, "\nsweep: interrupted\n")
 
 
+def test_a_missing_package_is_named(monkeypatch, capsys):
+    def broken(*_):
+        raise ModuleNotFoundError("No module named 'llvmlite.ir'", name="llvmlite.ir")
+
+    monkeypatch.setattr(inspecting, "list_", broken)
+    assert main(["list", "plans"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith("sweep: this needs the Python package 'llvmlite', which is not")
+
+
 def test_an_unforeseen_error_is_one_line_and_a_file(tmp_path, monkeypatch, capsys):
     def broken(*_):
         raise ZeroDivisionError("a \x1b[31mdefect\nof two lines")

@@ -229,6 +229,13 @@ def test_bad_words__are_one_line(predicted, rows, words, message, capsys):
     assert message in refused(capsys, "validate", "plan.toml", "rows.csv", *words)
 
 
+def test_a_cache_is_no_table_of_problems(capsys):
+    Path("plan.toml").write_text(TEXT, "utf-8")
+    Path("cache.json").write_text('{"tune_params_keys": ["x"], "cache": {}}')
+    message = refused(capsys, "validate", "plan.toml", "cache.json", "--by", "kind")
+    assert message == "cache.json: many problems are read from a CSV table"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [("0,256,512,16", "size 'm' = 0: a problem size is a number above 0"),

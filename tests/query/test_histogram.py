@@ -216,10 +216,12 @@ def test_command_prints_and_draws(spaces, folder, capsys):
     for wrong, said in (
         (["--range", "1-2"], "--range '1-2': two numbers"),
         (["--workers", "2"], "--workers: only for plans, and '"),
+        (["--columns", "nope", "--figure", "no.png"], "the answer has no column 'nope'"),
     ):
         assert main([*words, *wrong]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+    assert not (folder / "no.png").exists()
 
 
 @pytest.mark.parametrize("by", [[], ["device"]])
