@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ptx_texts import CASES, execute, function, kernel
 
+from sweep.importers.ptx.control_flow import control_flow
 from sweep.importers.ptx.instructions import meaning_of
+from sweep.importers.ptx.machine import MACHINE, machine_counts
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import ALIGNED, Values
 from sweep.specs.formats import INSTRUCTION_CLASSES as CLASSES
@@ -165,8 +167,41 @@ def test_every_instruction__is_counted_once(names):
     names = [name for name in names if name.split(".")[0] not in omitted]
     found = kernel("\n".join(f"{name};" for name in names))
     words = sum(n / s.words for s, n in found.accesses().items())
-    assert sum(found.instructions().values()) + words == len(names)
+    several = [sum(MACHINE.get(name, {"": 1}).values()) for name in names]
+    assert sum(found.instructions().values()) + words == sum(several)
     assert set(found.instructions()) <= {*CLASSES, "barrier"}
+
+
+LOADED = """
+    ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];
+    ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];
+"""
+STORED = "st.global.b32 [%rd1], %r9; st.global.b64 [%rd1], %rd9; st.global.f32 [%rd1], %f9;"
+
+
+@pytest.mark.parametrize(("code", "counts"), [  # as ptxas 12.9 compiles them for 8.0
+    ("xor.b32 %r5, %r1, %r2; xor.b32 %r6, %r5, %r3; xor.b32 %r9, %r6, %r4;", {"integer": 2}),
+    ("add.s32 %r5, %r1, %r2; add.s32 %r9, %r5, %r3;", {"integer": 1}),
+    ("add.s32 %r5, %r1, %r2; add.s32 %r9, %r5, %r5;", {"integer": 2}),  # needed twice
+    ("add.s32 %r5, %r1, %r2; @%p1 add.s32 %r9, %r5, %r3;", {"integer": 2}),
+    ("shl.b32 %r5, %r1, 3; add.s32 %r9, %r5, %r2;", {"integer": 1}),
+    ("shl.b32 %r5, %r1, %r2; add.s32 %r9, %r5, %r2;", {"integer": 2}),
+    ("mul.wide.s32 %rd5, %r1, %r2; add.s64 %rd9, %rd1, %rd5; add.s64 %rd8, %rd2, %rd5;",
+     {"integer": 2}),
+    ("mul.f32 %f5, %f1, %f2; add.f32 %f9, %f5, %f3;", {"fp32": 1}),
+    ("mul.rn.f32 %f5, %f1, %f2; add.f32 %f9, %f5, %f3;", {"fp32": 2}),
+    ("setp.lt.s32 %p1, %r1, %r2; setp.lt.f32 %p2, %f1, %f2; and.pred %p3, %p1, %p2;",
+     {"integer": 1, "fp32": 1}),
+    ("add.s64 %rd5, %rd1, 64; ld.global.b32 %r9, [%rd5];", {}),
+    ("div.full.f32 %f9, %f1, %f2; div.full.f32 %f8, %f3, %f2;", {"special": 1, "fp32": 10}),
+    ("div.full.f32 %f9, %f1, 0f41200000;", {"fp32": 1}),
+    ("cvt.rn.f16.f32 %h1, %f1; cvt.rn.f16.f32 %h2, %f2; mov.b32 %r9, {%h1, %h2};",
+     {"integer": 1, "move": 1}),
+])  # fmt: skip
+def test_machine__executes_what_ptxas_makes(code, counts):
+    assert kernel(LOADED + code + STORED).instructions() == counts
+    old = function(LOADED + code + STORED)
+    assert machine_counts(control_flow(old), 3.5) == {}
 
 
 PLACE = """

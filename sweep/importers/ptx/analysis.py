@@ -19,7 +19,15 @@ from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, e
 from sweep.importers.ptx.copies import Waits
 from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
-from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
+from sweep.importers.ptx.machine import machine_counts
+from sweep.importers.ptx.module import (
+    Address,
+    Function,
+    PtxError,
+    Variable,
+    capability_of,
+    expand_calls,
+)
 from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, counted, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
@@ -168,6 +176,7 @@ def analyse(
         block = (x, y, z)
     expanded, not_followed = expand_calls(function)
     graph = control_flow(expanded)
+    graph.machine = machine_counts(graph, float(capability_of(function.module.target)))
     known = block, _positions(function, arguments or {}), grid
     values = Values(expanded, outside, *known)
     middle = partial(Values, expanded, outside, *known, middle=True)

@@ -203,12 +203,15 @@ class Graph:
         Edges that jump back to a block that does not dominate them.
     n_dead : int
         Number of instructions that are never reached.
+    machine : mapping of int to mapping
+        Instructions of the machine by class, by the identity of an instruction that is not one.
     """
 
     blocks: list[Block]
     loops: list[Loop]
     irreducible: list[tuple[Block, Block]]
     n_dead: int
+    machine: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     def code(self, loop: Loop) -> Iterator[Instruction]:
         """Yield the instructions of a loop, in order."""

@@ -5,8 +5,8 @@ The classes are those of kernel files. Some rules:
 - Half and narrower floating-point types count as ``fp32``, because kernel files have no class for
   them. Products of matrices (tensor cores) are ``matrix``, with their multiply-adds by type beside.
 - Reciprocals, roots, logarithms, exponentials, sines and divisions of single precision are
-  ``special``; exact ones of double precision are ``fp64``, integer divisions ``integer``, although
-  all three compile to several instructions.
+  ``special``; exact ones of double precision are ``fp64``, integer divisions ``integer``.
+  ``machine.py`` has the several instructions that some of them compile to.
 - Comparisons count by the type of their operands, selections and predicates as ``integer``.
 - Kernel parameters and constants nearly always hit in the constant cache, so reading one is a
   ``move``, and so are conversions between address spaces and exchanges between

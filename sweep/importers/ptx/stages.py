@@ -174,9 +174,11 @@ class _Cutter:
             product = product_of(instruction, self.values, self.sides)
             meaning = replace(meaning, remark="") if product else meaning
         self._note(instruction, meaning, kind)
-        for key in (*(shapes or [kind]), *([product] if product else ()), cost):
+        own = {} if shapes else self.graph.machine.get(id(instruction), {kind: 1.0})
+        once = *shapes, *([product] if product else ()), cost
+        for key, times in (*own.items(), *((key, 1.0) for key in once)):
             for passage, share in self._shares(key, block, stage):
-                stage.counts[key][passage] += share
+                stage.counts[key][passage] += times * share
         if product and product.passes:  # which nobody waits for, so they are stores
             read = Shape("shared", "store", 4, product.passes, "measured", origin="product",
                          transactions=1.0)  # fmt: skip
