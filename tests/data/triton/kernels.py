@@ -15,10 +15,11 @@ def described(x, shape, strides, tile: tl.constexpr):
 
 @triton.jit
 def over_keys(state, q, keys, values, at, begin, end, first_row, scale,
-              BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, masked: tl.constexpr):  # fmt: skip
+              BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, masked: tl.constexpr,
+              special: tl.constexpr):  # fmt: skip
     sums, total, top = state
     rows = first_row + tl.arange(0, BLOCK_M)
-    for start in tl.range(begin, end, BLOCK_N):
+    for start in tl.range(begin, end, BLOCK_N, warp_specialize=special):
         start = tl.multiple_of(start, BLOCK_N)
         scores = tl.dot(q, keys.load([at + start, 0]).T)
         if masked:
@@ -33,7 +34,12 @@ def over_keys(state, q, keys, values, at, begin, end, first_row, scale,
         weights = tl.math.exp2(scores)
         shrunk = tl.math.exp2(top - higher)
         more = tl.sum(weights, 1)
-        sums = sums * shrunk[:, None]
+        if special and BLOCK_M == 128 and sums.shape[1] == 128:
+            left, right = sums.reshape([128, 2, 64]).permute(0, 2, 1).split()
+            sums = tl.join(left * shrunk[:, None], right * shrunk[:, None])
+            sums = sums.permute(0, 2, 1).reshape([128, 128])
+        else:
+            sums = sums * shrunk[:, None]
         if values.dtype == tl.float8e5:
             v = values.load([0, at + start]).T
         else:
@@ -47,7 +53,7 @@ def over_keys(state, q, keys, values, at, begin, end, first_row, scale,
 @triton.jit
 def flash_attention(q, k, v, out, logs, scale, batch, heads, sequence,
                     HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                    causal: tl.constexpr):  # fmt: skip
+                    causal: tl.constexpr, special: tl.constexpr):  # fmt: skip
     first_row = tl.program_id(0) * BLOCK_M
     head = tl.program_id(1)
     length = batch * heads * sequence
@@ -65,13 +71,13 @@ def flash_attention(q, k, v, out, logs, scale, batch, heads, sequence,
     state = tl.zeros([BLOCK_M, HEAD], tl.float32), total, top
     tile = q.load([at + first_row, 0])
     unmasked = first_row if causal else sequence
-    state = over_keys(state, tile, k, v, at, 0, unmasked, first_row, scale, BLOCK_M, BLOCK_N, False)
+    state = over_keys(state, tile, k, v, at, 0, unmasked, first_row, scale, BLOCK_M, BLOCK_N,
+                      False, special)  # fmt: skip
     if causal:
         begin = tl.multiple_of(first_row, BLOCK_M)
         end = first_row + BLOCK_M
-        state = over_keys(
-            state, tile, k, v, at, begin, end, first_row, scale, BLOCK_M, BLOCK_N, True
-        )
+        state = over_keys(state, tile, k, v, at, begin, end, first_row, scale, BLOCK_M, BLOCK_N,
+                          True, special)  # fmt: skip
     sums, total, top = state
     tl.store(logs + head * sequence + first_row + tl.arange(0, BLOCK_M), top + tl.math.log2(total))
     out.store([at + first_row, 0], (sums / total[:, None]).to(out.dtype))

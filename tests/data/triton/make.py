@@ -49,6 +49,7 @@ def types(kernel, given):
             tensors = {name: f"tensordesc<{element}{tile}" for name, tile in tiles.items()}
         rest = {"logs": "*fp32", "scale": "fp32", "batch": "i32", "heads": "i32", "sequence": "i32"}
         constants = {"HEAD": d} | {n: given[n] for n in ("BLOCK_M", "BLOCK_N", "causal")}
+        constants["special"] = bool(given.get("warp_specialize", 0))
         return tensors | rest, constants, ["q", "k", "v", "out", "logs", "sequence"]
     if kernel == "flex_attention":
         tensors = dict.fromkeys(("q", "k", "v", "out"), "*bf16")

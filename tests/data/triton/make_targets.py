@@ -4,8 +4,9 @@
 each target and 441 with AMD's options, of matmul_odd_targets.csv, whose sizes `odd` are no
 multiples of 16, matmul_ieee_targets.csv, without tf32 or units for fp64, moe_targets.csv, and
 flash_attention_targets.csv, 70, which were drawn at random: resources, and machine instructions of
-a warp in one step of the loop, of attention also along the diagonal. Pointers of AMD's kernels
-reach 2 GiB at most, as Triton finds of PyTorch's smaller tensors. No GPU is needed.
+a warp in one step of the loop, of attention also along the diagonal, and of each kind of warps
+where they specialise (flash_attention_special_targets.csv). Pointers of AMD's kernels reach 2 GiB
+at most, as Triton finds of PyTorch's smaller tensors. No GPU is needed.
 """
 
 import csv
@@ -24,7 +25,8 @@ OF_ATTENTION = ("special", "barriers", "shuffles")
 OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
 """Those of AMD's compiler alone."""
 TABLES = (
-    "matmul matmul_odd matmul_fp64 matmul_ieee moe moe_quant flash_attention flex_attention".split()
+    "matmul matmul_odd matmul_fp64 matmul_ieee moe moe_quant flash_attention "
+    "flash_attention_special flex_attention".split()
 )
 # AMD's names; what is none of these is other, vector or scalar.
 CLASSES = {
@@ -48,7 +50,7 @@ def compiled(kernel, target, given):
     capability = {"compute_capability": 8.0 if is_amd else int(target[3:]) / 10}
     source = make.source_of(kernel, given | capability, [["tt.pointer_range", 32]] * is_amd)
     name, lanes = (target, 64 if target[3] == "9" else 32) if is_amd else (int(target[3:]), 32)
-    names = ("num_warps", "num_stages", *(OPTIONS if is_amd else ()))
+    names = ("num_warps", "num_stages", "maxnreg", *(OPTIONS if is_amd else ()))
     options = {key: given[key] for key in names if key in given}
     return compile(
         source, target=GPUTarget("hip" if is_amd else "cuda", name, lanes), options=options
@@ -91,14 +93,26 @@ def count_nvidia(kernel, code, usage, word="copies"):
     every = make.CLASS_OF | of
     if not any(every.get(name) == "matrix" for *_, name, _ in code):  # products of lanes
         of |= {"FFMA": "matrix", "DFMA": "matrix", "LDS": "shared_loads", "STS": "shared_stores"}
-    loops = {}
+    loops, is_special = {}, any(name == "BRX" for *_, name, _ in code)  # kinds of warps part
     for (*_, name, rest), head in zip(code, make.loops(code), strict=True):
         if head is not None:
             kind = of.get(name) or make.class_of(kernel, name, rest)
             kind = word if name == "LDG" and ".128" not in rest else kind
             loops.setdefault(head, Counter())[kind] += 1
-    found = [loops[head] for head in sorted(loops) if loops[head]["matrix"]]
+    found = [loops[head] for head in sorted(loops) if loops[head]["matrix"] or is_special]
     return {"registers": usage["REG"], "stack_bytes": usage["STACK"]}, found
+
+
+def of_partitions(loops):
+    """Return the counts of warps with scores, and a step's of those with sums, products, copies."""
+    scores = [kinds for kinds in loops if kinds["special"] > 4]
+    sums = next(kinds for kinds in loops if kinds["special"] <= 4 and kinds["fp32"] > 8)
+    products, copies = (max(loops, key=lambda c: c[kind]) for kind in ("matrix", "copies"))
+    row = {"matrix": products["matrix"], "step": scores[0].total()}
+    row |= {name: scores[0][name] for name in OF_ATTENTION}
+    for name, kinds in (("sums", sums), ("products", products), ("copies", copies)):
+        row |= {f"{name}_step": kinds.total(), f"{name}_barriers": kinds["barriers"]}
+    return row | {"last": scores[-1].total() if len(scores) > 1 else 0}
 
 
 def row_of(kernel, target, given, done):
@@ -111,6 +125,10 @@ def row_of(kernel, target, given, done):
     else:
         code = make.instructions(done.asm["cubin"])
         row, loops = count_nvidia(kernel, *code, word)
+    row |= {"shared_bytes": done.metadata.shared, "columns": getattr(done.metadata, "tmem_size", 0)}
+    if "warp_specialize" in given:
+        row |= {"warps": done.metadata.num_warps} | of_partitions(loops)
+        return {"target": target, **given, **row}
     loops = sorted(loops, key=Counter.total) if is_flex else loops
     is_product, turns = "attention" not in kernel, 1
     if is_product and assembly:
@@ -124,7 +142,6 @@ def row_of(kernel, target, given, done):
         loops = [max(loops, key=lambda c: c["matrix"] + c["copies"] + c["shared_loads"])]
     step, last = (loops or [Counter()])[0], loops[-1].total() if len(loops) > 1 else 0
     row |= {name: step[name] / turns for name in (*COUNTED[4:-1], *OF_ATTENTION)}
-    row |= {"shared_bytes": done.metadata.shared, "columns": getattr(done.metadata, "tmem_size", 0)}
     return {"target": target, **given, **row, "step": step.total() / turns, "last": last}
 
 
@@ -132,13 +149,14 @@ def main():
     """Write the tables of the kernels that are named, or of all."""
     for table in sys.argv[1:] or TABLES:
         rows, path = [], make.FOLDER / f"{table}_targets.csv"
-        kernel = re.sub("_(odd|fp64|ieee|quant)$", "", table)
+        kernel = re.sub("_(odd|fp64|ieee|quant|special)$", "", table)
         for given in make.configurations(path):
             target = given.pop("target")
             rows.append(row_of(kernel, target, given, compiled(kernel, target, given)))
             print(rows[-1], flush=True)  # noqa: T201
         more = OF_ATTENTION[: 1 if "flex" in table else 3] if "head" in given else ()
         names = ["target", *given, *COUNTED, *more, *(("last",) if more else ())]
+        names = list(rows[0]) if "warp_specialize" in given else names
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(names)
