@@ -98,17 +98,22 @@ def test_attention__matrix_instructions_and_exponentials_are_all_as_said(target)
     assert (found["scores"] + found["rows"] == rows["special"]).all()
 
 
-@ALL
-def test_attention__instructions_of_a_step(target):
-    rows, found = table(target, "flash_attention")
-    launch, by_row = launched("flash_attention", target)
-    total = 0.0
-    for stage in launch.workload.stages[1:3]:
+def instructions_of_a_step(kernel, target):
+    """Return what the kernel file says of attention's warps, without spills."""
+    launch, by_row = launched(kernel, target)
+    total, stages = 0.0, launch.workload.stages[1:3]
+    assert [stage.name for stage in stages] == ["steps", "scores"]
+    for stage in stages:
         of_stage = by_row(stage.computation_instructions)
         of_stage += sum(by_row(a.count) for a in stage.global_accesses if a.memory != "local")
         total = total + of_stage / by_row(stage.executions)
-    assert [stage.name for stage in launch.workload.stages[1:3]] == ["steps", "scores"]
-    whole = rows["stack_bytes"] == 0
+    return total
+
+
+@ALL
+def test_attention__instructions_of_a_step(target):
+    rows, found = table(target, "flash_attention")
+    whole, total = rows["stack_bytes"] == 0, instructions_of_a_step("flash_attention", target)
     assert np.median(error(total, rows["step"])[whole]) < 0.10
     more = rows["last"] - rows["step"]  # a loop that is unrolled has several steps
     masked = whole & (more > 0) & (more < 0.6 * rows["step"])
@@ -124,6 +129,42 @@ def test_attention__barriers_and_shuffles(target):
     assert target.startswith("gfx") or (found["shuffles"] == rows["shuffles"])[staged].all()
     more = ~staged & (rows["barriers"] > 0)
     assert np.median(error(found["barriers"][more], rows["barriers"][more])) < 0.34
+
+
+def test_attention__warps_that_specialise():
+    """A warp with scores has its part of what those with sums, products and copies take."""
+    rows, found = table("sm_100", "flash_attention_special")
+
+    def of_block(name):
+        of_warps = rows[name] * rows["num_warps"] + rows[f"sums_{name}"] * found["correctors"]
+        return of_warps + rows[f"products_{name}"] + rows[f"copies_{name}"]
+
+    assert (found["scores"] + found["rows"] == rows["special"]).all() and len(rows["step"]) == 72
+    assert (found["all_threads"] / 32 == rows["warps"]).all()
+    names = {"products": "matrix", "tensor_memory_columns": "columns", "shuffles": "shuffles"}
+    for name, counted in ({"registers_per_thread": "registers"} | names).items():
+        assert (found[name] == rows[counted]).all(), name
+    assert (np.abs(found["shared_memory_bytes"] - rows["shared_bytes"]) <= 750).all()
+    whole, spilled = rows["stack_bytes"] < 100, 4 * found["spilled"] / rows["stack_bytes"].clip(1)
+    step = instructions_of_a_step("flash_attention_special", "sm_100") * rows["warps"]
+    assert np.median(error(step, of_block("step"))[whole]) < 0.05
+    assert np.median(error(found["barriers"] * rows["num_warps"], of_block("barriers"))) < 0.10
+    masked = whole & (rows["last"] > 0)
+    assert np.median(error(found["masks"], rows["last"] - rows["step"])[masked]) < 0.10
+    assert ((0.4 < spilled) & (spilled < 1.2))[~whole].all() and (found["spilled"][whole] < 5).all()
+
+
+def test_attention__where_warps_specialise():
+    """On B200, by tcgen05; 640 threads have no 168 registers each."""
+    axes = {"WARP_SPECIALIZE": [1.0], "head": [128.0], "BLOCK_M": [32.0, 128.0],
+            "num_warps": [2.0, 4.0, 8.0], "num_stages": [2.0], "flex": [0.0, 1.0]}  # fmt: skip
+    plan = Plan(["triton_flash_attention"], ["b200", "h100_sxm", "rtx_5090"], ["combined"],
+                axes=axes, layout="grid")  # fmt: skip
+    found = sweep.evaluate(plan)["triton_flash_attention"].dataset.load().status
+    found = found.squeeze().transpose("device", "flex", "BLOCK_M", "num_warps", "BLOCK_N").values
+    wanted = np.full_like(found, STATUS["constraint"])
+    wanted[0, 0, 1, 1], wanted[0, 0, 1, 2] = STATUS["valid"], STATUS["registers"]
+    assert (found == wanted).all()
 
 
 @AMD

@@ -3,8 +3,8 @@
 `tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
 at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 78 with
 strides that are no multiples of 16, 30 for each of five targets in double precision, 302 without
-matrix units or tf32, 272 of FlexAttention, of experts 25 each in fp8, with sm_90, and 26 each with
-scales along k for three targets: resources, and a warp's instructions in a step.
+matrix units or tf32, 272 of FlexAttention, 72 of attention with kinds of warps, of experts 25 each
+in fp8, with sm_90, and 26 each with scales along k for three targets: resources, instructions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ AXES = {"matmul": (*SHARED, *OPTIONS, "is_integer", "a_by_column", "b_by_column"
         "moe": ("bits", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps", "num_stages"),
         "moe_quant": (*(f"BLOCK_SIZE_{side}" for side in "MNK"), "num_warps", "num_stages"),
         "flash_attention": (*SHARED, "head", "causal"),
+        "flash_attention_special": (*SHARED, "head", "causal"),
         "flex_attention": (*SHARED, "head", "causal")}  # fmt: skip
 FILE_OF = {f"matmul_{of}": "matmul" for of in ("odd", "ieee", "fp64")}
-FILE_OF |= {"flex_attention": "flash_attention", "moe_quant": "moe"}
+FILE_OF |= dict.fromkeys(("flex_attention", "flash_attention_special"), "flash_attention")
+FILE_OF["moe_quant"] = "moe"
 FIXED = {
     "moe_quant": {"bits": [8.0], "block_shape": [128.0]},
     "flash_attention": {"sequence": [2.0**20]},
+    "flash_attention_special": {"sequence": [2.0**20], "WARP_SPECIALIZE": [1.0]},
     "flex_attention": {"flex": [1.0]},
 }
 
