@@ -43,6 +43,7 @@ def hits(stride, body, block):
     (16, LOAD.format("%rd3") + LOAD.format("%rd4+4"), [0, 0]),
     (16, LOAD.format("%rd3") + STORE.format("%rd3+4"), [0, 0]),
     (16, LOAD.format("%rd3") + "bra L; L:" + LOAD.format("%rd3+4"), [0, 0]),
+    (16, LOAD.format("%rd3") + "$L__tmp1:" + LOAD.format("%rd3+4"), [0, 1]),  # for debuggers
     (16, "".join(map(LOAD.replace("global", "global.cg").format, FOUR)), [0] * 4),
     (16, "".join(map(STORE.replace("global", "global.cg").format, FOUR)), [0, 1, 1, 1]),
     *((16, LOAD.format("%rd3") + "".join(map(WIDE.format, range(0, 4096 * n, 4096)))
@@ -67,3 +68,15 @@ def test_kernel_file__moves_each_byte_once():
         rate = access.l1_hit_rate if access.kind == "load" else access.l2_hit_rate
         beyond[access.kind] += value(access.count) * (1 - (value(rate) if rate else 0))
     assert beyond == {"load": 1, "store": 1} and value(file.expressions["cache.l2_hit_rate"]) == 0
+
+
+@pytest.mark.parametrize(("test", "sectors"), [
+    ("setp.lt.u32 %p1, %r8, 16;", 16),  # a quarter of 64 threads, each with a sector of its own
+    ("setp.ge.u32 %p1, %r8, 16; not.pred %p1, %p1;", 64),  # not followed
+    ("setp.ge.u32 %p2, %r9, 1; setp.lt.u32 %p3, %r8, 16; and.pred %p1, %p2, %p3;", 16),
+    ("setp.lt.u32 %p1, %r9, 1;", 64),  # the first block alone
+])  # fmt: skip
+def test_stores_under_a_predicate__touch_the_sectors_of_its_threads(test, sectors):
+    store = f"{test} @%p1 st.global.f32 [%rd3], %f1;"
+    (shape,) = kernel(f"{START.format(stride=32)} {store} ret;", block=(64, 1, 1)).accesses()
+    assert 2 * (shape.transactions or 32) == sectors

@@ -151,7 +151,12 @@ def shapes_of(
         shape = _shape(shape, value._replace(x=None), size, block)
         pattern = "strided" if space == "shared" else "coalesced"
         return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
-    return (_shape(shape, value, size, block, lanes[:1]),)
+    active = known.active(instruction) if known and space != "shared" else None
+    of_all = _shape(shape, value, size, block, lanes[:1])
+    if active is None or not size or lanes[0] is None or of_all.pattern == "broadcast":
+        return (of_all,)
+    sectors = sectors_of(lanes[0], size, active)
+    return (shape._replace(transactions=sectors / shape.words),)
 
 
 def tile_shapes(
@@ -349,7 +354,9 @@ class _Neighbours:
                 return 0.0
             self._seen[shape.direction, base] = addresses - distance, {}
         rest, seen = self._seen[shape.direction, base]
-        by_warp = sectors_by_warp(rest + distance, int(shape.bytes * shape.words))
+        lanes = self._values.lanes
+        active = lanes.active(instruction) if lanes else None
+        by_warp = sectors_by_warp(rest + distance, int(shape.bytes * shape.words), active)
         touched = (by_warp if is_load else np.unique(by_warp % FAR)).tolist()
         least = self._brought - MOST_KEPT if is_load else -np.inf
         n_new = sum(sector not in seen or seen[sector] < least for sector in touched)

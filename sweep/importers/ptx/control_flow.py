@@ -259,16 +259,25 @@ def _numbered(blocks: list[Block]) -> list[Block]:
 
 
 def _blocks(function: Function) -> list[Block]:
-    """Split the code at labels and after branches."""
-    blocks = [Block()]
+    """Split the code after branches and at labels that some branch leads to.
+
+    Compilers also write labels for debuggers.
+    """
+    targets = {label for instruction in function.instructions() for label in instruction.targets}
+    blocks, waiting = [Block()], list[Label]()
     for item in function.body:
-        code = blocks[-1].instructions
-        if code and (isinstance(item, Label) or code[-1].opcode in _ENDS):
-            blocks.append(Block())
         if isinstance(item, Label):
-            blocks[-1].labels.append(item)
-        else:
-            blocks[-1].instructions.append(item)
+            waiting.append(item)
+            continue
+        code = blocks[-1].instructions
+        if code and (targets.intersection(waiting) or code[-1].opcode in _ENDS):
+            blocks.append(Block())
+        if not blocks[-1].instructions:
+            blocks[-1].labels += waiting
+        blocks[-1].instructions.append(item)
+        waiting = []
+    if waiting:
+        blocks.append(Block(waiting))
     return blocks
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Lanes:
     arguments : mapping of str to int
         Known arguments by name.
     second : str
-        The index of the grid that is 1 in this block, such as ``%ctaid.x``; none of the first.
+        The indices of the grid that are 1 in this block, such as ``%ctaid.x``; none of the first.
     """
 
     def __init__(
@@ -79,8 +80,7 @@ class Lanes:
             "%tid.x": linear % x, "%tid.y": linear // x % y, "%tid.z": linear // (x * y) % z,
             "%laneid": linear % WARP, "%warpid": linear // WARP,
         }  # fmt: skip
-        if second:
-            self._fixed[second] = np.ones_like(linear)
+        self._fixed |= dict.fromkeys(second.split(), np.ones_like(linear))
         names = [parameter.name for parameter in function.parameters]
         self._assumed = {name: WIDE + place % 32 * APART for place, name in enumerate(names)}
         self._arguments = arguments
@@ -95,6 +95,20 @@ class Lanes:
     def beside(self, index: str) -> Lanes:
         """Return those of the block that lies beside the first one in a direction of the grid."""
         return Lanes(*self._given, index)
+
+    @cached_property
+    def _inside(self) -> Lanes:
+        """Those of a block that is none of the grid's first ones."""
+        return self.beside("%ctaid.x %ctaid.y %ctaid.z")
+
+    def active(self, instruction: Instruction) -> NDArray[np.bool_] | None:
+        """Return which threads execute an instruction, ``None`` if all do or that is not known."""
+        name = instruction.predicate
+        known = self._inside.of(name) if name and name not in self._changing else None
+        if known is None:
+            return None
+        is_active = (known != 0) != instruction.negated
+        return is_active if is_active.any() and not is_active.all() else None
 
     def of(self, operand: Operand) -> Numbers | None:
         """Return the numbers of an operand, ``None`` if they are not known."""
@@ -170,15 +184,18 @@ def touched_sectors(addresses: Numbers, size: int) -> Numbers:
     return (addresses[:, np.newaxis] + ends) // SECTOR
 
 
-def sectors_by_warp(addresses: Numbers, size: int) -> Numbers:
+def sectors_by_warp(
+    addresses: Numbers, size: int, active: NDArray[np.bool_] | None = None
+) -> Numbers:
     """Return the sectors that each warp's access touches, plus the warp's number times `FAR`."""
     sectors = touched_sectors(addresses, size) % FAR
-    return np.unique(sectors + np.arange(len(sectors))[:, np.newaxis] // WARP * FAR)
+    sectors = sectors + np.arange(len(sectors))[:, np.newaxis] // WARP * FAR
+    return np.unique(sectors if active is None else sectors[active])
 
 
-def sectors_of(addresses: Numbers, size: int) -> float:
+def sectors_of(addresses: Numbers, size: int, active: NDArray[np.bool_] | None = None) -> float:
     """Return the 32-byte sectors that a warp's access touches, as the mean over the warps."""
-    return len(sectors_by_warp(addresses, size)) * WARP / len(addresses)
+    return len(sectors_by_warp(addresses, size, active)) * WARP / len(addresses)
 
 
 def wavefronts_of(addresses: Numbers, size: int, lanes: int = WARP) -> float:
