@@ -154,6 +154,30 @@ def test_branches__count_by_their_share(shares, counts):
     assert kernel(DIAMOND, branches=shares).instructions() == pytest.approx(counts)
 
 
+@pytest.mark.parametrize(("test", "grid", "share"), [
+    ("setp.ge.s32 %p1, %r7, 32;", (1000, 40, 1), 0.8),
+    ("setp.ge.s32 %p2, %r7, 32; not.pred %p1, %p2;", (1000, 40, 1), 1),  # not followed
+    ("setp.lt.s32 %p1, %r6, 1;", (4, 1, 1), 0.75),
+    ("rem.u32 %r5, %r6, 2; setp.eq.s32 %p1, %r5, 0;", (2**20, 1, 1), 0.5),
+    ("setp.lt.s32 %p1, %r6, %r9;", (4, 1, 1), 1),  # an argument
+    ("add.s32 %r5, %r6, %r8; setp.lt.s32 %p1, %r5, 1;", (4, 1, 1), 1),  # the thread's index
+    ("setp.lt.s32 %p1, %r6, 1;", None, 1),
+])  # fmt: skip
+def test_branches_by_the_index_of_the_block__have_the_share_of_the_grid(test, grid, share):
+    found = kernel(f"""
+        mov.u32 %r6, %ctaid.x; mov.u32 %r7, %ctaid.y; mov.u32 %r8, %tid.x; ld.param.u32 %r9, [n];
+        {test}
+        @%p1 bra OTHER;
+        add.f32 %f1, %f1, %f2;
+        bra.uni END;
+        OTHER: add.f64 %d1, %d1, %d2;
+        END: ret;
+    """, block=(32, 1, 1), grid=grid).instructions()  # fmt: skip
+    assert found["fp32"] == share and found["fp64"] == (
+        1 if share == 1 else pytest.approx(1 - share)
+    )
+
+
 LOOP = "L: add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, %r2;\n@%p1 bra L;\nret;"
 
 

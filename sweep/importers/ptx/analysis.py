@@ -19,6 +19,7 @@ from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, e
 from sweep.importers.ptx.copies import Waits
 from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
+from sweep.importers.ptx.lanes import Lanes, shares_of_blocks
 from sweep.importers.ptx.machine import machine_counts
 from sweep.importers.ptx.module import (
     Address,
@@ -181,6 +182,9 @@ def analyse(
     values = Values(expanded, outside, *known)
     middle = partial(Values, expanded, outside, *known, middle=True)
     decided = find_trips(graph, values, middle if block else None)
+    if grid and block:
+        of_blocks = Lanes(expanded, block, values.arguments, grid=grid)
+        decided = shares_of_blocks(graph, of_blocks) | decided
     _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
     _complete_trips(graph, trips or {})
     accesses = accesses_of(graph, values, block)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.importers.ptx.control_flow import Block, Graph
 from sweep.importers.ptx.module import Address, Function, Instruction, Operand, Register
 from sweep.importers.ptx.tokens import integer_of
 
@@ -30,6 +31,9 @@ factor 2**10 aligns rows, and leaves products of four arguments apart in 64 bits
 
 APART = 2**15
 """How far such arguments differ."""
+
+MOST_BLOCKS, GOLDEN = 4096, (5**0.5 - 1) / 2
+"""Blocks of a grid that stand for all of it, and the step in which they are spread."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
 FAR = 2**48
@@ -61,6 +65,9 @@ class Lanes:
         Known arguments by name.
     second : str
         The indices of the grid that are 1 in this block, such as ``%ctaid.x``; none of the first.
+    grid : tuple of int, optional
+        Blocks in x, y and z. The numbers are then those of blocks spread over the grid, a number a
+        block, and none of what depends on the thread or on an argument that nobody gave.
     """
 
     def __init__(
@@ -69,20 +76,28 @@ class Lanes:
         block: tuple[int, int, int],
         arguments: Mapping[str, int],
         second: str = "",
+        grid: tuple[int, int, int] | None = None,
     ) -> None:
         self._given = function, block, arguments
-        x, y, z = block
-        linear = np.arange(-(-x * y * z // WARP) * WARP)
-        self._fixed = {f"%ntid.{axis}": np.full_like(linear, n)
-                       for axis, n in zip("xyz", block, strict=True)}  # fmt: skip
-        self._fixed |= {f"%nctaid.{axis}": np.full_like(linear, WIDE) for axis in "xyz"}
-        self._fixed |= {
-            "%tid.x": linear % x, "%tid.y": linear // x % y, "%tid.z": linear // (x * y) % z,
-            "%laneid": linear % WARP, "%warpid": linear // WARP,
-        }  # fmt: skip
+        x, y, z = grid or block
+        linear = np.arange(min(x * y * z, MOST_BLOCKS) if grid else -(-x * y * z // WARP) * WARP)
+        if x * y * z > MOST_BLOCKS:  # without a period
+            linear = (linear * GOLDEN % 1 * (x * y * z)).astype(np.int64)
+        own = linear % x, linear // x % y, linear // (x * y) % z
+        self._fixed: dict[str, Numbers | None] = {
+            f"%{name}.{axis}": np.full_like(linear, n)
+            for name, sides in (("ntid", block), ("nctaid", grid or (WIDE,) * 3))
+            for axis, n in zip("xyz", sides, strict=True)
+        }
+        names = "ctaid" if grid else "tid"
+        self._fixed |= {f"%{names}.{axis}": n for axis, n in zip("xyz", own, strict=True)}
+        thread = dict.fromkeys(("%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"))
+        here = {"%laneid": linear % WARP, "%warpid": linear // WARP}
+        self._fixed |= thread if grid else here
         self._fixed |= dict.fromkeys(second.split(), np.ones_like(linear))
-        names = [parameter.name for parameter in function.parameters]
-        self._assumed = {name: WIDE + place % 32 * APART for place, name in enumerate(names)}
+        known = [parameter.name for parameter in function.parameters]
+        self._assumed = {name: WIDE + place % 32 * APART for place, name in enumerate(known)}
+        self._assumed = {**arguments} if grid else self._assumed
         self._arguments = arguments
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
@@ -156,6 +171,24 @@ class Lanes:
         if name not in self._assumed or address is None or address.offset:
             return None
         return self._zero + self._arguments.get(name, self._assumed[name])
+
+
+def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
+    """Return the shares of blocks of the grid that take branches which their indices decide.
+
+    ``lanes`` are those of blocks of the grid. A branch that ends or repeats a loop is left out.
+    """
+    found = {}
+    for block in graph.blocks:
+        branch = block.branch
+        ends = [s for s in block.successors if s.dominates(block) or s.loop is not block.loop]
+        if branch is None or not branch.predicate or branch.opcode != "bra" or ends:
+            continue
+        if branch.predicate not in lanes._changing:
+            known = lanes.of(branch.predicate)
+            if known is not None:
+                found[block] = round(float(((known != 0) != branch.negated).mean()), 3)
+    return found
 
 
 def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) -> Numbers | None:

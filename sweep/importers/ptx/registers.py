@@ -238,7 +238,7 @@ class Values:
     ) -> None:
         self._parameters = {variable.name: variable for variable in function.parameters}
         names = list(self._parameters)
-        self._arguments = {names[i]: number for i, number in (arguments or {}).items()}
+        self.arguments = {names[i]: number for i, number in (arguments or {}).items()}
         self._found: dict[Register, Value] = {}
         self._fixed = {
             variable.name: Value(alignment=variable.alignment, space=variable.space)
@@ -275,7 +275,7 @@ class Values:
         """The registers thread by thread, if the block is known."""
         if self._block is None:
             return None
-        return Lanes(self._function, self._block, self._arguments)
+        return Lanes(self._function, self._block, self.arguments)
 
     def result(self, instruction: Instruction) -> Value:
         """Return the value that an instruction writes."""
@@ -291,8 +291,8 @@ class Values:
             parameter = self._parameters.get(str(address.base))
             if parameter is None:
                 return UNKNOWN  # the result of a call
-            if parameter.name in self._arguments and not address.offset:
-                return number(self._arguments[parameter.name])
+            if parameter.name in self.arguments and not address.offset:
+                return number(self.arguments[parameter.name])
             is_pointer = (parameter.bytes or 0) >= 8
             return Value(alignment=256 if is_pointer else WARP, space=parameter.points_to)
         return _uniform(self.of(address))
