@@ -49,7 +49,7 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
     Parameters
     ----------
     kernel : Kernel
-        The kernel; its file gives each value on a line of its own.
+        The kernel; its file gives each value on a line of its own, or in triple quotes.
     scale : float
         The factor of its instructions, accesses and barriers.
     shifts : mapping
@@ -68,7 +68,7 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
     where = str(kernel.path or f"{kernel.key}.toml")
     if taken := sorted(given.keys() & {*kernel.derived, *kernel.parameters, *kernel.sizes}):
         raise SpecError(f"{where}: derived.{taken[0]}: corrected already; calibrate its original")
-    lines, edited = _edited(own_text(kernel.text).splitlines(), names)
+    lines, edited = _edited(_joined(own_text(kernel.text).splitlines()), names)
     wanted = _wanted(kernel, names)
     if edited != wanted:
         raise SpecError(
@@ -84,6 +84,17 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
     lines = [new for i, line in enumerate(lines) for new in (line, *inserted.get(i, ()))]
     text = "\n".join(lines) + "\n" + kernel.text[len(own_text(kernel.text)) :]
     return parse_kernel(text, kernel.key, kernel.path)
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Return the lines, those of a text in triple quotes as one."""
+    found: list[str] = []
+    for line in lines:
+        if found and found[-1].count('"""') % 2:
+            found[-1] += f"\n{line}"
+        else:
+            found.append(line)
+    return found
 
 
 def _wanted(kernel: Kernel, names: Mapping[str, str]) -> set[str]:

@@ -151,10 +151,12 @@ def test_few_configurations_and_times_that_are_none_are_refused(folder, capsys):
 
 def test_a_value_that_cannot_be_edited_is_named(folder):
     _plans()
-    text = KERNEL.replace("integer = 6", 'integer = """\n6"""')
+    text = KERNEL.replace("integer = 6", "integer = '''\n6'''")
     Path("rounds.toml").write_text(text)
     with pytest.raises(SpecError, match=r"instructions\.integer: must be on a line of its own"):
         corrected(load_kernel("rounds.toml"), 1.0, {}, "fitted: here")
+    one = corrected(load_kernel("xgemm"), 1.0, {}, "fitted: here")  # a count has two lines there
+    assert '\ninteger = "calibrated_scale * (20 + steps * (' in one.text
 
 
 def test_hit_rates_and_counts_of_a_tuned_kernel():
