@@ -83,7 +83,11 @@ def open_data(name: str) -> Any:
         There is neither a store nor a plan of this name.
     """
     if is_store(name):
-        return place(name)  # queries of a path use the store's index
+        path = place(name)  # queries of a path use the store's index
+        if not inspect(path).is_finished:
+            print(f"sweep: '{name}' is unfinished: answers are of what was computed so far;"
+                  " `sweep run` continues it", file=sys.stderr)  # fmt: skip
+        return path
     from sweep.evaluation.planned import Planned
     from sweep.runs.record import space_of
 

@@ -61,8 +61,8 @@ def provenance(record: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 def _when(run: Mapping[str, Any]) -> str:
     if not run:
         return "none: the plan was evaluated for this report"
-    created = f"created {run.get('created')}"
-    return f"{created}, finished {run['finished']}" if run.get("finished") else f"{created}, open"
+    created, finished = f"created {run.get('created')}", run.get("finished")
+    return f"{created}, finished {finished}" if finished else f"{created}, unfinished"
 
 
 def paragraph(text: str, kind: str = "") -> str:

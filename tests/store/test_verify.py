@@ -183,6 +183,8 @@ def test_unfinished_store__lacks_only_what_was_written(tmp_path, capsys):
         run(plan(), tmp_path / "a.zarr", threads=1, progress=stop_after(12))
     assert main(["verify", str(tmp_path / "a.zarr")]) == 0
     assert capsys.readouterr().out.endswith("a.zarr: sound so far, but not finished\n")
+    assert main(["best", str(tmp_path / "a.zarr")]) == 0
+    assert "a.zarr' is unfinished: answers are of what was computed" in capsys.readouterr().err
     chunk = sorted((tmp_path / "a.zarr/sepia/execution_time").glob("c.*"))[0]
     chunk.unlink()
     (found,) = verify(tmp_path / "a.zarr")
