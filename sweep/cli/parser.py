@@ -28,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
         """Print the mistake in one line, with the nearest choice or option, and exit."""
         if wrong := re.search(r"invalid choice: '(.*?)'|unrecognised argument '(.*?)=?'", message):
             choices = re.findall(r"'([\w.-]+)'", message[wrong.end() :])
-            hint = nearest(wrong[1] or wrong[2], choices or self._option_string_actions)
+            hint = nearest(wrong[1] or wrong[2] or "", choices or self._option_string_actions)
             message = message.replace(wrong[0], f"{wrong[0]}{hint}", 1)
         self.exit(2, f"sweep: {message} (see `{self.prog} --help`)\n")
 

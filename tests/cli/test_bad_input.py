@@ -224,6 +224,7 @@ def test_read_only_directory(folder, capsys, monkeypatch):
         ("show gtx_981", "nothing is called 'gtx_981'; did you mean 'gtx_980'?"),
         ("show", "show needs the name"),
         ("list planes", "invalid choice: 'planes'"),
+        ("best quickstart --format=", "argument --format: invalid choice: '' (choose from"),
         ("list kernels --device gtx_280", "list kernels: --device and --kernel are for models"),
         ("best quickstart --rename a=b", "--rename: only with --format triton or tilelang"),
         ("new kernel mine", "mine: new kernel takes only name=NAME here"),
