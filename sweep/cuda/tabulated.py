@@ -87,7 +87,8 @@ def tabulated(
         f"derived: counted in the PTX of {source}, entry {first.name}",
         [f"Written by sweep from {source}: {words}.", "",
          "Counts are dynamic, of one thread; compiled_... are columns of the table. Both sides",
-         "of a branch count in full; instructions under a predicate count as executed."],
+         "of a branch count in full unless the block's index decides it; under a predicate accesses",
+         "alone leave out threads whose index makes it false."],
     )  # fmt: skip
     writer = _Writer(variants, analyses, given, file)
     writer.threads_and_blocks()
@@ -306,7 +307,7 @@ class _Writer(Writer):
             lines.append("the grid is not known, here 2**20 threads: --grid takes expressions")
         if self.has_products and not (self.tile_order or self.shares_tiles):
             lines.append(
-                "reuse of tiles in L2 is not in PTX: --tile-order, or [tile_order] in the file"
+                "all tiles are taken to come from DRAM: --tile-order says which of them L2 serves"
             )
         notes = Counter(note for a in self.analyses for note in (
             *(one.remark() for one in a.unknown), *a.notes) if "--grid" not in note)  # fmt: skip

@@ -345,8 +345,9 @@ class _Neighbours:
             return 0.0
         address = instruction.addresses[-1]
         base, distance = divmod(self._number(address), 2**40)
+        lanes = self._values.lanes
         if (shape.direction, base) not in self._seen:
-            value, lanes = self._values.of(address), self._values.lanes
+            value = self._values.of(address)
             addresses = lanes.of(address) if lanes else None
             if lanes is None and value.is_affine:
                 addresses = np.arange(WARP) * (WIDE if value.x is None else value.x)
@@ -354,7 +355,6 @@ class _Neighbours:
                 return 0.0
             self._seen[shape.direction, base] = addresses - distance, {}
         rest, seen = self._seen[shape.direction, base]
-        lanes = self._values.lanes
         active = lanes.active(instruction) if lanes else None
         by_warp = sectors_by_warp(rest + distance, int(shape.bytes * shape.words), active)
         touched = (by_warp if is_load else np.unique(by_warp % FAR)).tolist()

@@ -1,9 +1,9 @@
 """Analyse one kernel: the contents of its kernel file.
 
 The execution count of a block is its share (the fraction of executions of the surrounding code that
-reach the block) times the trip counts of the loops around it. Unless the user gives a share, both
-sides of a branch count in full, which Hong & Kim (2009, Section 3.5) call an upper bound for
-divergent warps; the code after the branch counts once.
+reach the block) times the trip counts of the loops around it. Unless the user gives a share, or a
+thread block's index decides a branch, both sides of it count in full, which Hong & Kim (2009,
+Section 3.5) call an upper bound for divergent warps; the code after the branch counts once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,7 @@ from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.lanes import Lanes, shares_of_blocks
 from sweep.importers.ptx.machine import machine_counts
-from sweep.importers.ptx.module import (
-    Address,
-    Function,
-    PtxError,
-    Variable,
-    capability_of,
-    expand_calls,
-)
+from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
 from sweep.importers.ptx.stages import STAGES, K, Stage, Unknown, counted, cut_into_stages
 from sweep.importers.ptx.trips import find_trips
@@ -177,7 +170,7 @@ def analyse(
         block = (x, y, z)
     expanded, not_followed = expand_calls(function)
     graph = control_flow(expanded)
-    graph.machine = machine_counts(graph, float(capability_of(function.module.target)))
+    graph.machine = machine_counts(graph, function.module.target)
     known = block, _positions(function, arguments or {}), grid
     values = Values(expanded, outside, *known)
     middle = partial(Values, expanded, outside, *known, middle=True)
@@ -251,7 +244,12 @@ def _shared_memory(function: Function, outside: Iterable[Variable]) -> tuple[int
 
 def _notes(graph: Graph, wanted: str, how: str, trips: Iterable[str]) -> list[str]:
     notes = []
-    given = {x: x.formula or f"{x.trips or 0:g}" for x in graph.loops if x.origin == "given"}
+    named = set(map(_key, trips))
+    given = {
+        loop: loop.formula or f"{loop.trips or 0:g}"
+        for loop in graph.loops
+        if loop.origin == "given" and named.isdisjoint(_key(x.name) for x in loop.header.labels)
+    }
     nested = [times for x, times in given.items() if x.parent and given.get(x.parent) == times]
     if nested and ANY in trips:
         why = f"as --trip '{ANY}' says: name each if that is wrong"

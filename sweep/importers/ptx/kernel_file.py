@@ -116,7 +116,8 @@ class _Writer(Writer):
         loops, unknown = analysis.graph.loops, analysis.unknown
         yield ""
         yield "Counts are dynamic, of one thread. Both sides of a branch count in full unless its"
-        yield "share was given; instructions under a predicate count as executed."
+        yield "share was given or the block's index decides it; of what stands under a predicate"
+        yield "accesses alone leave out threads whose index makes it false."
         for loop in loops[:MOST_LOOPS]:
             trips = f"open, {loop.size} below"
             if loop.formula:

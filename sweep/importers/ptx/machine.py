@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from sweep.importers.ptx.control_flow import Graph
-from sweep.importers.ptx.module import ISA, Instruction, Operand, Register
+from sweep.importers.ptx.module import ISA, Instruction, Operand, Register, capability_of
 from sweep.importers.ptx.tokens import integer_of
 
 OLDEST, PACKS = 5.0, 8.0
@@ -46,12 +46,13 @@ def _part(instruction: Instruction) -> list[str]:
     return ["", ""] if is_open else _PARTS.get(instruction.name, ["", ""])
 
 
-def machine_counts(graph: Graph, capability: float) -> dict[int, Counts]:
+def machine_counts(graph: Graph, target: str) -> dict[int, Counts]:
     """Return what the machine executes for each instruction that is not one of its own.
 
     An instruction is a part of the one that needs its result, if that is the only one, in the same
     block, and neither has a predicate. A product may be a part of several sums.
     """
+    capability = float(capability_of(target))
     code = [instruction for block in graph.blocks for instruction in block.instructions]
     reads: Counter[Operand] = Counter(r for i in code for r in i.reads_and_writes[0])
     writes: Counter[Operand] = Counter(r for i in code for r in i.reads_and_writes[1])
