@@ -87,8 +87,8 @@ def tabulated(
         f"derived: counted in the PTX of {source}, entry {first.name}",
         [f"Written by sweep from {source}: {words}.", "",
          "Counts are dynamic, of one thread; compiled_... are columns of the table. Both sides",
-         "of a branch count in full unless the block's index decides it; under a predicate accesses",
-         "alone leave out threads whose index makes it false."],
+         "of a branch count in full unless the block's index decides it. Accesses under predicates",
+         "leave out threads whose index makes them false; other instructions do not."],
     )  # fmt: skip
     writer = _Writer(variants, analyses, given, file)
     writer.threads_and_blocks()
