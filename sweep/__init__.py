@@ -40,7 +40,8 @@ _MODULES = {
     "sweep.runs.choices": ("choices",),
     "sweep.runs.covering": ("best_few",),
     "sweep.runs.extending": ("extend",),
-    "sweep.runs.running": ("repair", "rerun", "run", "verify"),
+    "sweep.runs.running": ("repair", "rerun", "run"),
+    "sweep.runs.verifying": ("verify",),
     "sweep.space": ("Plan", "list_plans", "load_plan"),
     "sweep.specs": (
         "Device", "Kernel", "list_devices", "list_kernels", "load_device", "load_kernel",

@@ -258,8 +258,7 @@ def _declared() -> dict[str, tuple]:
 
 def verify(arguments: argparse.Namespace) -> int:
     """Check a store's files; return 1 if some are damaged and were not repaired."""
-    from sweep.runs.running import repair
-    from sweep.runs.running import verify as look
+    from sweep.runs.verifying import verify as look
     from sweep.store.root import inspect
 
     damages = look(arguments.store)
@@ -271,6 +270,8 @@ def verify(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.repair:
         return 1
+    from sweep.runs.running import repair
+
     computed = repair(arguments.store, damages, threads=arguments.threads)
     left = look(arguments.store)
     if left:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +14,13 @@ from sweep.runs.execute import execute, prepare
 from sweep.runs.job import Job, Unit
 from sweep.runs.record import Source, layout_of, recorded_space, space_of
 from sweep.runs.run_size import Forecast, check_fits, check_valid, forecast
+from sweep.runs.verifying import verify
 from sweep.runs.workers import Workers, cluster
 from sweep.space import Plan, Space
 from sweep.store import open_store
 from sweep.store.buckets import files_of, is_url, place_of
-from sweep.store.root import DamagedRootError, inspect
+from sweep.store.root import inspect
 from sweep.store.verify import Damage, noted, repair_files, repair_root
-from sweep.store.verify import verify as damages_of
 from sweep.store.writer import ChunkWriter, Store, open_or_create
 
 if TYPE_CHECKING:
@@ -247,33 +246,6 @@ def rerun(
     if place_of(store) == place_of(target):
         raise StoreError(f"'{target}' is the store itself; give another path for the new results")
     return run(recorded_space(store), target, **options)
-
-
-def verify(store: str | os.PathLike[str]) -> list[Damage]:
-    """Return the files of a store that are missing, truncated or changed.
-
-    Parameters
-    ----------
-    store : path
-        A store, finished or not. Findings are recorded in it, if it is writable.
-
-    Returns
-    -------
-    list of Damage
-        The path of each damaged file in the store (``key``) and the damage (``problem``); empty for
-        a sound store.
-
-    Raises
-    ------
-    StoreError
-        There is no store.
-    """
-    layout = None
-    with contextlib.suppress(DamagedRootError):  # the check reports it
-        info = inspect(store)
-        if not info.is_finished:
-            layout = layout_of(space_of(info.record))
-    return damages_of(store, layout)
 
 
 def repair(

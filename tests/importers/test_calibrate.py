@@ -356,12 +356,6 @@ def test_bad_output_is_one_line(folder, capsys, text, says):
     assert contents(folder) == before
 
 
-def test_text_as_powershell_writes_it(texts, capsys):
-    Path("wide.txt").write_text(tool_texts.nvidia_smi(), "utf-16")
-    assert main(["new", "device", "--from", "wide.txt", "--like", "a100_40gb"]) == 0
-    assert 'name = "NVIDIA A100-PCIE-40GB"' in Path("my_gpu.toml").read_text()
-
-
 def test_files_of_two_gpus(texts, capsys):
     """Another product, another count, or a laptop part with another clock."""
     mt4g = str(DATA / "mt4g_a100.json")

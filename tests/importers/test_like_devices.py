@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 from support import tool_texts
@@ -151,3 +152,9 @@ def test_lines_that_end_as_windows_ends_them__are_read_as_others__and_other_form
         file.write_text(other)
         with pytest.raises(TuningError, match=says):
             read_measurements([file])
+
+
+def test_text_as_powershell_writes_it(folder):
+    Path("wide.txt").write_text(tool_texts.nvidia_smi(), "utf-16")
+    assert main(["new", "device", "--from", "wide.txt", "--like", "a100_40gb"]) == 0
+    assert 'name = "NVIDIA A100-PCIE-40GB"' in Path("my_gpu.toml").read_text()

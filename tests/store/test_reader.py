@@ -82,6 +82,7 @@ def test_questions_to_a_store__need_neither_xarray_nor_zarr(store):
         f"assert main(['best', {str(store)!r}, '--where', 'occupancy > 0.6']) == 0; "
         f"assert main(['pareto', {str(store)!r}]) == 0; "
         f"assert main(['info', {str(store)!r}, '--format', 'json']) == 0; "
+        f"assert main(['verify', {str(store)!r}]) == 0; "
         "heavy = {'xarray', 'zarr', 'dask', 'pandas', 'numba', 'matplotlib'} & set(sys.modules); "
         "sys.exit(repr(heavy) if heavy else 0)"
     )

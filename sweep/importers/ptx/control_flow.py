@@ -246,8 +246,7 @@ def control_flow(function: Function) -> Graph:
     def place(block: Block) -> list[int]:
         return [*reversed([loop.header.number for loop in nest(block.loop)]), block.number]
 
-    dead = (block for block in text if block not in reached)
-    n_dead = sum(len(block.instructions) for block in dead)
+    n_dead = sum(len(block.instructions) for block in text if block not in reached)
     return Graph(_numbered(sorted(blocks, key=place)), loops, irreducible, n_dead)
 
 
@@ -259,10 +258,7 @@ def _numbered(blocks: list[Block]) -> list[Block]:
 
 
 def _blocks(function: Function) -> list[Block]:
-    """Split the code after branches and at labels that some branch leads to.
-
-    Compilers also write labels for debuggers.
-    """
+    """Split the code after branches and at labels that a branch leads to; debuggers have others."""
     targets = {label for instruction in function.instructions() for label in instruction.targets}
     blocks, waiting = [Block()], list[Label]()
     for item in function.body:
