@@ -72,8 +72,10 @@ def _hits(
 ) -> tuple[Array, ...]:  # fmt: skip
     strips = rows, columns, group, row_bytes, column_bytes
     found = fetches(*strips, at_once, capacity / partitions, shared)
-    return (*hit_rates(rows, columns, row_share, column_share, *found),
-            *awaited(rows, columns, group, at_once, *found))  # fmt: skip
+    hits = hit_rates(rows, columns, row_share, column_share, *found)
+    waits = awaited(rows, columns, group, at_once, *found)
+    # All that misses waits, also where a block reads a smaller part of its strip than the others.
+    return (*hits, *(np.maximum(wait, 1.0 - hit) for wait, hit in zip(waits, hits, strict=True)))
 
 
 def blocks_at_once(fitting: Array, n_sm: Array, blocks: Array) -> Array:
