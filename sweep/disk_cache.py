@@ -92,7 +92,7 @@ def keep(folder: str, name: str, header: bytes, content: bytes) -> None:
     with suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if _is_ours(directory.stat()):
-            write_atomically(directory / name, header + hashlib.sha256(content).digest() + content)
+            _write(directory, name, header + hashlib.sha256(content).digest() + content)
 
 
 def drop_oldest(folder: str) -> None:
@@ -120,19 +120,12 @@ def _is_ours(status: os.stat_result) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all.
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
-    """
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+def _write(directory: Path, name: str, content: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".writing-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        os.replace(temporary, path)
+        os.replace(temporary, directory / name)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

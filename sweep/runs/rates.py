@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
 from sweep import __version__
-from sweep.disk_cache import cache_directory, write_atomically
+from sweep.disk_cache import cache_directory
 from sweep.errors import PlanError
 from sweep.evaluation import limits
 from sweep.space import KernelSpace, Plan
@@ -171,10 +171,12 @@ def save_rates(rates: Rates) -> Path:
         older = [sample for sample in load_rates().samples if identity(sample) not in own]
         rates = replace(rates, samples=(*rates.samples, *older))
     path = calibration_path()
+    beside = path.with_name(f"{NAME}.{os.getpid()}")
     text = json.dumps({"schema": SCHEMA, **asdict(rates)}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, f"{text}\n".encode())
+        beside.write_text(f"{text}\n", encoding="utf-8")
+        beside.replace(path)
     except OSError as error:
         raise PlanError(
             f"the calibration cannot be kept in '{path}': {error.strerror or error}; "

@@ -279,7 +279,10 @@ def test_directory_of_rates(monkeypatch, tmp_path):
         save_rates(rates())
     monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "rates"))  # is not read any more
     monkeypatch.setenv("SWEEP_CACHE_DIR", str(tmp_path / "passes"))
-    assert save_rates(rates()) == tmp_path / "passes" / "calibration.json"
+    path = save_rates(rates())
+    assert path == tmp_path / "passes" / "calibration.json"
+    (tmp_path / "other").touch()
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode  # as other files
 
 
 # ---------------------------------------------------------------------------- command line
