@@ -196,7 +196,16 @@ STORED = "st.global.b32 [%rd1], %r9; st.global.b64 [%rd1], %rd9; st.global.f32 [
     ("div.full.f32 %f9, %f1, %f2; div.full.f32 %f8, %f3, %f2;", {"special": 1, "fp32": 10}),
     ("div.full.f32 %f9, %f1, 0f41200000;", {"fp32": 1}),
     ("cvt.rn.f16.f32 %h1, %f1; cvt.rn.f16.f32 %h2, %f2; mov.b32 %r9, {%h1, %h2};",
-     {"integer": 1, "move": 1}),
+     {"integer": 1}),
+    ("and.b32 %r5, %r1, 31; or.b32 %r9, %r5, 32;", {"integer": 2}),
+    ("xor.b32 %r5, %r1, -1; and.b32 %r9, %r5, 31;", {"integer": 1}),
+    ("and.b64 %rd5, %rd1, %rd2; or.b64 %rd9, %rd5, %rd3;", {"integer": 2}),
+    ("cvt.s64.s32 %rd5, %r1; add.s64 %rd9, %rd5, %rd2;", {"integer": 2}),
+    ("cvt.s64.s32 %rd5, %r1; shl.b64 %rd6, %rd5, 2; add.s64 %rd9, %rd6, %rd2;", {"integer": 3}),
+    ("setp.lt.s64 %p1, %rd1, %rd2; not.pred %p2, %p1; selp.b64 %rd9, %rd3, %rd4, %p2;",
+     {"integer": 4}),
+    ("mul.ftz.f32 %f5, %f1, %f2; add.f32 %f9, %f5, %f3;", {"fp32": 2}),
+    ("div.rn.f32 %f9, %f1, 0f41200000;", {"fp32": 6, "control": 3}),
 ])  # fmt: skip
 def test_machine__executes_what_ptxas_makes(code, counts):
     assert kernel(LOADED + code + STORED).instructions() == counts

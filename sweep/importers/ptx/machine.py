@@ -32,7 +32,7 @@ MACHINE, _AGAIN = (
 )
 _PARTS = {name: kind.split() for kind, names in ISA["parts"].items() for name in names.split()}
 _JOINS = {("logic", "logic"), ("test", "end"), ("sum", "sum"), ("product", "sum"),
-          ("product", "result"), ("extension", "product"), ("part", "pair")}  # fmt: skip
+          ("product", "result"), ("extension", "sum"), ("part", "pair")}  # fmt: skip
 
 
 def _part(instruction: Instruction) -> list[str]:
@@ -50,7 +50,8 @@ def machine_counts(graph: Graph, target: str) -> dict[int, Counts]:
     """Return what the machine executes for each instruction that is not one of its own.
 
     An instruction is a part of the one that needs its result, if that is the only one, in the same
-    block, and neither has a predicate. A product may be a part of several sums.
+    block, and neither has a predicate. A product may be a part of several sums. A logic operation
+    takes one number besides -1.
     """
     capability = float(capability_of(target))
     code = [instruction for block in graph.blocks for instruction in block.instructions]
@@ -62,15 +63,20 @@ def machine_counts(graph: Graph, target: str) -> dict[int, Counts]:
         made: dict[Operand, tuple[Instruction, str, str, set[Operand]]] = {}
         divisors: set[Operand] = set()
         for one in block.instructions:
-            if alone := _alone(one, divisors, capability):
+            if (alone := _alone(one, divisors, capability)) is not None:
                 counts[id(one)] = alone
             if one.predicate or not one.operands or writes[one.operands[0]] != 1:
                 continue
             (result, *operands), (of, role), leaves = one.operands, _part(one), set[Operand]()
             for operand in _words(operands):
                 first, type_, part, before = made.get(operand, (one, "", "", {operand}))
+                numbers = {x for x in (*before, *operands) if isinstance(x, str)} - {"-1"}
                 is_joined = (
-                    type_ == of and (part, role) in _JOINS and (of != "half" or capability >= PACKS)
+                    type_ == of
+                    and (part, role) in _JOINS
+                    and not (
+                        of == "half" and capability < PACKS or role == "logic" and len(numbers) > 1
+                    )
                 )
                 if not is_joined or len(leaves | before) + (not leaves) > MOST_OPERANDS:
                     leaves.add(operand)
@@ -84,6 +90,8 @@ def machine_counts(graph: Graph, target: str) -> dict[int, Counts]:
                         counts[id(first)] = {"integer": 0.5} if part == "part" else {}
                     if "wide" in first.modifiers:  # IMAD.WIDE
                         counts[id(one)] = {"integer": 1}
+            if role == "pair" and leaves.isdisjoint(_words(operands)):  # both halves at once
+                counts[id(one)] = {}
             if reads[result] == 1 or role == "product":
                 made[result] = one, of, role, leaves
             if one.opcode == "add" and places[result] == reads[result] > 0:
@@ -105,8 +113,9 @@ def _alone(one: Instruction, divisors: set[Operand], capability: float) -> Count
         return None
     if one.opcode in ("div", "rem") and counts and one.operands:
         divisor = one.operands[-1]
-        if "f32" in one.modifiers and not isinstance(divisor, Register):
-            return {"fp32": 1}  # by a constant
+        if "f32" in one.modifiers and not isinstance(divisor, Register):  # its inverse is known
+            rounded = {name: n for name, n in counts.items() if name != "special"}
+            return rounded if "rn" in one.modifiers else {"fp32": 1}
         if divisor in divisors:
             return _AGAIN.get(one.name, counts)
         divisors.add(divisor)
