@@ -187,7 +187,8 @@ def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
         if branch.predicate not in lanes._changing:
             known = lanes.of(branch.predicate)
             if known is not None:
-                found[block] = round(float(((known != 0) != branch.negated).mean()), 3)
+                share = float(((known != 0) != branch.negated).mean())
+                found[block] = float(f"{share:.3g}")  # never 0 for a few of very many
     return found
 
 
