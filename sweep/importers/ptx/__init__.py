@@ -24,5 +24,5 @@
 ... ''')
 >>> kernel = analyse(module.entry())
 >>> kernel.instructions(), sum(kernel.accesses().values()), kernel.registers
-({'move': 3.0, 'integer': 2.0, 'fp32': 1.0, 'control': 1.0}, 2.0, 5)
+({'move': 3.0, 'integer': 1.0, 'fp32': 1.0, 'control': 1.0}, 2.0, 5)
 """
