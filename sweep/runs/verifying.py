@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 
+from sweep.store import verify as checks
 from sweep.store.root import DamagedRootError, inspect
-from sweep.store.verify import Damage
-from sweep.store.verify import verify as damages_of
 
 
-def verify(store: str | os.PathLike[str]) -> list[Damage]:
+def verify(store: str | os.PathLike[str]) -> list[checks.Damage]:
     """Return the files of a store that are missing, truncated or changed.
 
     Parameters
@@ -36,4 +35,4 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
             from sweep.runs.record import layout_of, space_of
 
             layout = layout_of(space_of(info.record))
-    return damages_of(store, layout)
+    return checks.verify(store, layout)

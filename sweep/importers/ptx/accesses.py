@@ -155,8 +155,7 @@ def shapes_of(
     of_all = _shape(shape, value, size, block, lanes[:1])
     if active is None or not size or lanes[0] is None or of_all.pattern == "broadcast":
         return (of_all,)
-    sectors = sectors_of(lanes[0], size, active)
-    return (shape._replace(transactions=sectors / shape.words),)
+    return (shape._replace(transactions=sectors_of(lanes[0], size, active) / shape.words),)
 
 
 def tile_shapes(

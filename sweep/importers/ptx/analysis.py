@@ -176,8 +176,8 @@ def analyse(
     middle = partial(Values, expanded, outside, *known, middle=True)
     decided = find_trips(graph, values, middle if block else None)
     if grid and block:
-        of_blocks = Lanes(expanded, block, values.arguments, grid=grid)
-        decided = shares_of_blocks(graph, of_blocks) | decided
+        by_block = Lanes(expanded, block, values.arguments, grid=grid)
+        decided = shares_of_blocks(graph, by_block) | decided
     _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
     _complete_trips(graph, trips or {})
     accesses = accesses_of(graph, values, block)

@@ -24,6 +24,7 @@ from sweep.importers.ptx.module import Address, Function, Instruction, Operand, 
 from sweep.importers.ptx.tokens import integer_of
 
 Numbers = NDArray[np.int64]
+Active = NDArray[np.bool_] | None
 
 WIDE = 2**20 + 2**10
 """The least argument that is not known, such as a matrix's width; blocks in each direction. Its
@@ -95,10 +96,9 @@ class Lanes:
         here = {"%laneid": linear % WARP, "%warpid": linear // WARP}
         self._fixed |= thread if grid else here
         self._fixed |= dict.fromkeys(second.split(), np.ones_like(linear))
-        known = [parameter.name for parameter in function.parameters]
-        self._assumed = {name: WIDE + place % 32 * APART for place, name in enumerate(known)}
-        self._assumed = {**arguments} if grid else self._assumed
-        self._arguments = arguments
+        places = enumerate(parameter.name for parameter in function.parameters)
+        assumed = {} if grid else {name: WIDE + place % 32 * APART for place, name in places}
+        self._arguments = {**assumed, **arguments}
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
         writes = Counter(r for i in function.instructions() for r in i.reads_and_writes[1])
@@ -116,14 +116,16 @@ class Lanes:
         """Those of a block that is none of the grid's first ones."""
         return self.beside("%ctaid.x %ctaid.y %ctaid.z")
 
-    def active(self, instruction: Instruction) -> NDArray[np.bool_] | None:
+    def active(self, instruction: Instruction) -> Active:
         """Return which threads execute an instruction, ``None`` if all do or that is not known."""
+        found = self._inside.holds(instruction)
+        return None if found is None or found.all() or not found.any() else found
+
+    def holds(self, instruction: Instruction) -> Active:
+        """Return where an instruction's predicate holds, ``None`` if that is not known."""
         name = instruction.predicate
-        known = self._inside.of(name) if name and name not in self._changing else None
-        if known is None:
-            return None
-        is_active = (known != 0) != instruction.negated
-        return is_active if is_active.any() and not is_active.all() else None
+        known = self.of(name) if name and name not in self._changing else None
+        return None if known is None else (known != 0) != instruction.negated
 
     def of(self, operand: Operand) -> Numbers | None:
         """Return the numbers of an operand, ``None`` if they are not known."""
@@ -168,9 +170,9 @@ class Lanes:
     def _parameter(self, instruction: Instruction) -> Numbers | None:
         address = next(iter(instruction.addresses), None)
         name = str(address.base) if address is not None else ""
-        if name not in self._assumed or address is None or address.offset:
+        if name not in self._arguments or address is None or address.offset:
             return None
-        return self._zero + self._arguments.get(name, self._assumed[name])
+        return self._zero + self._arguments[name]
 
 
 def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
@@ -180,15 +182,11 @@ def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
     """
     found = {}
     for block in graph.blocks:
+        ends = any(s.dominates(block) or s.loop is not block.loop for s in block.successors)
         branch = block.branch
-        ends = [s for s in block.successors if s.dominates(block) or s.loop is not block.loop]
-        if branch is None or not branch.predicate or branch.opcode != "bra" or ends:
-            continue
-        if branch.predicate not in lanes._changing:
-            known = lanes.of(branch.predicate)
-            if known is not None:
-                share = float(((known != 0) != branch.negated).mean())
-                found[block] = float(f"{share:.3g}")  # never 0 for a few of very many
+        taken = lanes.holds(branch) if branch and branch.opcode == "bra" and not ends else None
+        if taken is not None:
+            found[block] = float(f"{taken.mean():.3g}")  # never 0 for a few of very many
     return found
 
 
@@ -218,16 +216,14 @@ def touched_sectors(addresses: Numbers, size: int) -> Numbers:
     return (addresses[:, np.newaxis] + ends) // SECTOR
 
 
-def sectors_by_warp(
-    addresses: Numbers, size: int, active: NDArray[np.bool_] | None = None
-) -> Numbers:
+def sectors_by_warp(addresses: Numbers, size: int, active: Active = None) -> Numbers:
     """Return the sectors that each warp's access touches, plus the warp's number times `FAR`."""
     sectors = touched_sectors(addresses, size) % FAR
     sectors = sectors + np.arange(len(sectors))[:, np.newaxis] // WARP * FAR
     return np.unique(sectors if active is None else sectors[active])
 
 
-def sectors_of(addresses: Numbers, size: int, active: NDArray[np.bool_] | None = None) -> float:
+def sectors_of(addresses: Numbers, size: int, active: Active = None) -> float:
     """Return the 32-byte sectors that a warp's access touches, as the mean over the warps."""
     return len(sectors_by_warp(addresses, size, active)) * WARP / len(addresses)
 

@@ -11,9 +11,10 @@ on predicates (ISETP.AND): CUDA Binary Utilities, instruction sets. For integers
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from sweep.importers.ptx.control_flow import Graph
+from sweep.importers.ptx.control_flow import Block, Graph
 from sweep.importers.ptx.module import ISA, Instruction, Operand, Register, capability_of
 from sweep.importers.ptx.tokens import integer_of
 
@@ -26,11 +27,10 @@ MOST_OPERANDS = 3
 Counts = Mapping[str, float]
 """Instructions of the machine by class."""
 
-MACHINE, _AGAIN = (
-    {name: counts for names, counts in ISA[table].items() for name in names.split()}
-    for table in ("machine", "again")
+MACHINE, _AGAIN, _PARTS = (
+    {name: entry for names, entry in ISA[table].items() for name in names.split()}
+    for table in ("machine", "again", "parts")
 )
-_PARTS = {name: kind.split() for kind, names in ISA["parts"].items() for name in names.split()}
 _JOINS = {("logic", "logic"), ("test", "end"), ("sum", "sum"), ("product", "sum"),
           ("product", "result"), ("extension", "sum"), ("part", "pair")}  # fmt: skip
 
@@ -46,64 +46,82 @@ def _part(instruction: Instruction) -> list[str]:
     return ["", ""] if is_open else _PARTS.get(instruction.name, ["", ""])
 
 
+class _Made(NamedTuple):
+    """A result in a block that a later instruction may take in, and what it is made of."""
+
+    by: Instruction
+    kind: str
+    role: str
+    leaves: set[Operand]
+
+
 def machine_counts(graph: Graph, target: str) -> dict[int, Counts]:
     """Return what the machine executes for each instruction that is not one of its own.
 
     An instruction is a part of the one that needs its result, if that is the only one, in the same
-    block, and neither has a predicate. A product may be a part of several sums. A logic operation
-    takes one number besides -1.
+    block, and neither has a predicate. A product may be a part of several sums.
     """
-    capability = float(capability_of(target))
-    code = [instruction for block in graph.blocks for instruction in block.instructions]
-    reads: Counter[Operand] = Counter(r for i in code for r in i.reads_and_writes[0])
-    writes: Counter[Operand] = Counter(r for i in code for r in i.reads_and_writes[1])
-    places: Counter[Operand] = Counter(a.base for i in code for a in i.addresses)
-    counts: dict[int, Counts] = {}
-    for block in graph.blocks if capability >= OLDEST else ():
-        made: dict[Operand, tuple[Instruction, str, str, set[Operand]]] = {}
-        divisors: set[Operand] = set()
+    machine = _Machine(graph, float(capability_of(target)))
+    for block in graph.blocks if machine.capability >= OLDEST else ():
+        machine.execute(block)
+    return machine.counts
+
+
+class _Machine:
+    """Counts of a kernel's instructions, and how often the kernel needs each register."""
+
+    def __init__(self, graph: Graph, capability: float) -> None:
+        self.capability, self.counts = capability, dict[int, Counts]()
+        code = [instruction for block in graph.blocks for instruction in block.instructions]
+        self._reads: Counter[Operand] = Counter(r for i in code for r in i.reads_and_writes[0])
+        self._writes: Counter[Operand] = Counter(r for i in code for r in i.reads_and_writes[1])
+        self._places: Counter[Operand] = Counter(a.base for i in code for a in i.addresses)
+
+    def execute(self, block: Block) -> None:
+        """Count the instructions of a block, each alone and then as what it is a part of."""
+        made, divisors = dict[Operand, _Made](), set[Operand]()
         for one in block.instructions:
-            if (alone := _alone(one, divisors, capability)) is not None:
-                counts[id(one)] = alone
-            if one.predicate or not one.operands or writes[one.operands[0]] != 1:
-                continue
-            (result, *operands), (of, role), leaves = one.operands, _part(one), set[Operand]()
-            for operand in _words(operands):
-                first, type_, part, before = made.get(operand, (one, "", "", {operand}))
-                numbers = {x for x in (*before, *operands) if isinstance(x, str)} - {"-1"}
-                is_joined = (
-                    type_ == of
-                    and (part, role) in _JOINS
-                    and not (
-                        of == "half" and capability < PACKS or role == "logic" and len(numbers) > 1
-                    )
-                )
-                if not is_joined or len(leaves | before) + (not leaves) > MOST_OPERANDS:
-                    leaves.add(operand)
-                elif of == "pred":  # the comparison does what follows it
-                    counts[id(one)] = {}
-                else:
-                    leaves |= before
-                    role = "" if part == "product" else role
-                    reads[operand] -= 1
-                    if not reads[operand]:
-                        counts[id(first)] = {"integer": 0.5} if part == "part" else {}
-                    if "wide" in first.modifiers:  # IMAD.WIDE
-                        counts[id(one)] = {"integer": 1}
-            if role == "pair" and leaves.isdisjoint(_words(operands)):  # both halves at once
-                counts[id(one)] = {}
-            if reads[result] == 1 or role == "product":
-                made[result] = one, of, role, leaves
-            if one.opcode == "add" and places[result] == reads[result] > 0:
-                # An address takes a constant as it is.
-                if integer_of(str(operands[-1])) is not None:
-                    counts[id(one)] = {}
-    return counts
+            if (alone := _alone(one, divisors, self.capability)) is not None:
+                self.counts[id(one)] = alone
+            if not one.predicate and one.operands and self._writes[one.operands[0]] == 1:
+                self._join(one, made)
 
+    def _join(self, one: Instruction, made: dict[Operand, _Made]) -> None:
+        """Take in the results of which an instruction is the next step."""
+        (kind, role), leaves, result = _part(one), set[Operand](), one.operands[0]
+        words = [w for x in one.operands[1:] for w in (x if isinstance(x, tuple) else (x,))]
+        for operand in words:
+            part = made.get(operand)
+            if part is None or not self._is_joined(part, kind, role, words, leaves):
+                leaves.add(operand)
+            elif kind == "pred":  # the comparison does what follows it
+                self.counts[id(one)] = {}
+            else:
+                leaves |= part.leaves
+                role = "" if part.role == "product" else role
+                self._reads[operand] -= 1
+                if not self._reads[operand]:
+                    self.counts[id(part.by)] = {"integer": 0.5} if part.role == "part" else {}
+                if "wide" in part.by.modifiers:  # IMAD.WIDE
+                    self.counts[id(one)] = {"integer": 1}
+        if role == "pair" and leaves.isdisjoint(words):  # both halves at once
+            self.counts[id(one)] = {}
+        if self._reads[result] == 1 or role == "product":
+            made[result] = _Made(one, kind, role, leaves)
+        is_place = one.opcode == "add" and self._places[result] == self._reads[result] > 0
+        if is_place and integer_of(str(one.operands[-1])) is not None:
+            self.counts[id(one)] = {}  # an address takes a constant as it is
 
-def _words(operands: list[Operand]) -> Iterator[Operand]:
-    for operand in operands:
-        yield from operand if isinstance(operand, tuple) else (operand,)
+    def _is_joined(
+        self, part: _Made, kind: str, role: str, operands: Sequence[Operand], leaves: set[Operand]
+    ) -> bool:
+        """Return whether the machine has one instruction for a result and the step after it."""
+        fits = len(leaves | part.leaves) + (not leaves) <= MOST_OPERANDS
+        if not fits or part.kind != kind or (part.role, role) not in _JOINS:
+            return False
+        if role == "logic":  # it takes one number besides -1
+            return len({x for x in (*part.leaves, *operands) if isinstance(x, str)} - {"-1"}) <= 1
+        return kind != "half" or self.capability >= PACKS
 
 
 def _alone(one: Instruction, divisors: set[Operand], capability: float) -> Counts | None:
