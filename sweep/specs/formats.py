@@ -107,9 +107,9 @@ class Key:
         The key with its unit suffix: ``memory_bandwidth_GBps``.
     type : str
         ``number``, ``integer``, ``text``, ``choice`` (a word of ``choices``), ``expression``
-        (a number or an expression), ``conditions`` (a list of expressions), ``rows`` (a list of
-        rows with ``columns``), ``names`` (a list of words), ``switch``, ``place`` (a path or
-        false).
+        (a number, an expression or a list of cases), ``conditions`` (a list of expressions),
+        ``rows`` (a list of rows with ``columns``), ``names`` (a list of words), ``switch``,
+        ``place`` (a path or false).
     meaning : str
         Meaning of the value, as a phrase.
     minimum, maximum : float

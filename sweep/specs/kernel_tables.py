@@ -203,11 +203,13 @@ class KernelReader:
         path : str
             Dotted path of the value.
         value : object
-            The number or expression in the file.
+            The number, expression or list of cases in the file.
         key : Key, optional
             The definition; a constant must be within its range.
         """
         reason = "must be a number or an expression"
+        if isinstance(value, list) and len(value) > 1:
+            value = self._joined(path, value)
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             try:
                 expression = Expression.parse(value, allowed=self.names)
@@ -219,6 +221,14 @@ class KernelReader:
             self.report.error(path, reason, value)
             return _REFUSED
         return expression
+
+    def _joined(self, path: str, cases: list[Any]) -> str:
+        """Return a list of cases as one expression; report those that are none."""
+        for number, case in enumerate(cases[:-1]):
+            if " if " not in str(case):
+                reason = "must be 'VALUE if CONDITION'; only the last case has no condition"
+                self.report.error(f"{path}[{number}]", reason, case)
+        return " else ".join(map(str, cases))
 
     def parse_table(self, checked: Checked) -> dict[str, Expression]:
         """Return the expressions of a checked table, with defaults for missing ones."""

@@ -37,11 +37,12 @@ _SOURCE: Schema = {
 _WORD: Schema = {"type": "string", "pattern": r"\S"}
 _NUMBER: Schema = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
 _LIST: Schema = {"type": "array", "minItems": 1}
+_CASES: Schema = _LIST | {"minItems": 2, "items": {"type": ["number", "string"]}}
 _VALUES = [{"items": kind} for kind in (_NUMBER, _WORD, {"type": "boolean"})]
 _FREE: dict[str, Schema] = {
     "size": {**_NUMBER, "minimum": 0},
     "values": {**_LIST, "uniqueItems": True, "anyOf": _VALUES},
-    "expression": {"type": ["number", "string"]},
+    "expression": {"anyOf": [{"type": ["number", "string"]}, _CASES]},
 }
 _AXIS: Schema = {
     "anyOf": [
@@ -219,8 +220,9 @@ def _value(key: Key) -> Schema:
     described: Schema = {"description": f"{key.meaning}{unit}{default}"}
     if key.type in ("number", "integer", "expression"):
         number = _bounds(key, {"type": "integer" if key.type == "integer" else "number"})
-        other = {"const": 0} if key.zero else _WORD if key.type == "expression" else None
-        return described | (number if other is None else {"anyOf": [number, other]})
+        others = [_WORD, _CASES] if key.type == "expression" else []
+        others = [{"const": 0}] if key.zero else others
+        return described | ({"anyOf": [number, *others]} if others else number)
     if key.type == "choice":
         return described | {"enum": list(key.choices)}
     if key.type != "rows":
@@ -252,7 +254,7 @@ def _bounds(key: Key, schema: Schema) -> Schema:
 _CHOSEN = {
     "size": "names of your choice, each with a number",
     "values": "names of your choice, each with a list of numbers, words or booleans",
-    "expression": "names of your choice, each with a number or an expression",
+    "expression": "names of your choice, each with a number, an expression or a list of cases",
     "model": "one table [model.NAME] per model; see the models' parameters",
     "axis": "names of the kernels' sizes and parameters, and clocks, each with a list, one value or"
     " { start, stop, step } with both ends",

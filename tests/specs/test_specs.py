@@ -128,6 +128,15 @@ def test_kernel__expressions_and_defaults(kernel):
         assert expressions[f"launch.{other}"].evaluate({"tile": 8.0})[0] == 8.0
 
 
+def test_kernel__cases_are_one_expression(kernel):
+    cases = '["3 * tile if n < 10", "2 * tile if tile > 4 and unroll", 7]'
+    text = spoilt(KERNEL, 'blocks = "tiles ** 2"', f"blocks = {cases}")
+    blocks = specs.parse_kernel(text, "test_kernel").expressions["launch.blocks"]
+    values = {"n": np.array([9, 10, 10, 10]), "tile": np.array([8, 8, 4, 8])}
+    unroll = np.array([True, True, True, False])
+    assert blocks.evaluate(values | {"unroll": unroll})[0].tolist() == [24, 16, 7, 7]
+
+
 def test_kernel__sources(kernel):
     assert kernel.source_of("sizes.n").kind == kernel.source_of("constraints[0]").kind == "paper"
     assert kernel.source_of("resources.shared_memory_bytes").reference == "compiled"
