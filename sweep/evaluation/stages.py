@@ -173,32 +173,7 @@ def _global_access(
     steps = evaluate.steps
     count = steps(operator.mul, evaluate(access.count), block.share)
     size = evaluate(access.bytes)
-    rules = steps(rules_of, evaluate.devices, "global", evaluate.ndim)
-    if access.affine:
-        words = _addresses(access, evaluate, block)
-        cost, aligned = (
-            steps(affine_transactions, part, size, rules) for part in (words, block.linear)
-        )
-        passes = cache_passes(words, size, evaluate)
-    elif access.pattern == "tiled":
-        sectors = steps(_tiled_sectors, block, size)
-        cost = aligned = Cost(sectors, sectors * SECTOR_BYTES, sectors)
-        passes = np.ceil(sectors / SECTORS_OF_PASS)
-    elif access.transactions is not None:
-        # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
-        sectors = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
-        cost, aligned = (
-            Cost(n, n * SECTOR_BYTES, n) for n in (evaluate(access.transactions), sectors)
-        )
-        passes = np.maximum(np.ceil(cost.sectors / SECTORS_OF_PASS), 1.0)
-    else:
-        stride = None if access.stride is None else evaluate(access.stride)
-        cost, aligned = (
-            Cost(*steps(access_transactions, pattern, size, distance, block.lanes, rules))
-            for pattern, distance in ((access.pattern, stride), ("coalesced", None))
-        )
-        step = steps(_word_distance, access.pattern, stride, size)
-        passes = cache_passes(steps(Block.row, block, step), size, evaluate)
+    cost, aligned, passes = _costs(access, evaluate, block, size)
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
     if access.l2_hit_rate is not None:
         l2_hits = evaluate.l2_hits(access.l2_hit_rate)
@@ -237,6 +212,40 @@ def _global_access(
         memory=access.memory,
         **more,
     )
+
+
+def _costs(
+    access: Access, evaluate: Evaluator, block: Block, size: Array
+) -> tuple[Cost, Cost, Array]:
+    """Return what a warp's access costs, what consecutive words would, and passes through L1."""
+    steps = evaluate.steps
+    rules = steps(rules_of, evaluate.devices, "global", evaluate.ndim)
+    if access.affine:
+        words = _addresses(access, evaluate, block)
+        cost, aligned = (
+            steps(affine_transactions, part, size, rules) for part in (words, block.linear)
+        )
+        passes = cache_passes(words, size, evaluate)
+    elif access.pattern == "tiled":
+        sectors = steps(_tiled_sectors, block, size)
+        cost = aligned = Cost(sectors, sectors * SECTOR_BYTES, sectors)
+        passes = np.ceil(sectors / SECTORS_OF_PASS)
+    elif access.transactions is not None:
+        # Counted in sectors, whatever the device's rule; beside it what consecutive words need.
+        sectors = np.maximum(np.ceil(size * block.lanes / SECTOR_BYTES), 1.0)
+        cost, aligned = (
+            Cost(n, n * SECTOR_BYTES, n) for n in (evaluate(access.transactions), sectors)
+        )
+        passes = np.maximum(np.ceil(cost.sectors / SECTORS_OF_PASS), 1.0)
+    else:
+        stride = None if access.stride is None else evaluate(access.stride)
+        cost, aligned = (
+            Cost(*steps(access_transactions, pattern, size, distance, block.lanes, rules))
+            for pattern, distance in ((access.pattern, stride), ("coalesced", None))
+        )
+        step = steps(_word_distance, access.pattern, stride, size)
+        passes = cache_passes(steps(Block.row, block, step), size, evaluate)
+    return cost, aligned, passes
 
 
 def _of_the_others(hit_rate: Array, l1_hit_rate: Array) -> Array:
