@@ -120,10 +120,15 @@ class Case:
 
     def _argument(self, described: Input) -> Value:
         """Return an argument of the body: a number, or the numbers of a sequence."""
+        values = tuple(self.inputs[name] for name in self.parts(described))
+        return values if described.sequence else values[0]
+
+    def parts(self, described: Input) -> tuple[str, ...]:
+        """Return an input's own name in ``inputs``, or those of a sequence's numbers."""
         if not described.sequence:
-            return self.inputs[described.symbol]
+            return (described.symbol,)
         names = (f"{described.symbol}_{i}" for i in count())
-        return tuple(self.inputs[name] for name in takewhile(self.inputs.__contains__, names))
+        return tuple(takewhile(self.inputs.__contains__, names))
 
     @property
     def device(self) -> Device:

@@ -292,10 +292,7 @@ def _inputs(case: Case) -> Section:
     for described in model.inputs:
         symbol = model.symbols[described.symbol]
         follows = case.follows_clocks and described.clocked and described.device_keys
-        names = [described.symbol]
-        if described.sequence:
-            names = [n for n in case.inputs if n.rpartition("_")[0] == described.symbol]
-        for i, name in enumerate(names):
+        for i, name in enumerate(case.parts(described)):
             value = case.inputs[name]
             shown = f"{symbol.symbol}[{i}]" if described.sequence else symbol.symbol
             origin, source = _origin(case.device, described, value)

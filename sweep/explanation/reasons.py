@@ -101,8 +101,7 @@ def _missing(case: Case) -> Iterator[str]:
     """Yield the keys that the device file lacks, or the inputs that have no value."""
     model, sources = case.model, case.device.sources
     absent = {name for name, value in case.inputs.items() if math.isnan(value)}
-    absent |= {name.rpartition("_")[0] for name in absent}  # elements of sequence inputs
-    lacking_inputs = [i for i in model.inputs if i.symbol in absent]
+    lacking_inputs = [i for i in model.inputs if not absent.isdisjoint((*case.parts(i), i.factor))]
     keys = {key for i in lacking_inputs for key in i.device_keys}
     described = {f"model.{model.name}.{p.key}": p for p in model.parameters}
     wanted = [key for key, p in described.items() if key in keys or p.required]
