@@ -400,8 +400,9 @@ def _prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     units = _units(work)
     inputs = gathered([_stage(work, stage, units) for stage in work.stages])
     for kind, number in units.items():
-        needed = sum(inputs[f"n_{kind.lower()}"]) > 0
-        inputs[f"units_{kind.lower()}"] = np.where(needed, work.by_device(number), 1.0)
+        own = work.by_device(number)
+        needed = np.isfinite(own) | (sum(inputs[f"n_{kind.lower()}"]) > 0)
+        inputs[f"units_{kind.lower()}"] = np.where(needed, own, 1.0)
     clocks, delay = work.clocks.seen_by(variant), work.parameters["global_latency_cycles"]
     return inputs | {
         "frequency": clocks.core,

@@ -33,6 +33,8 @@ def test_table2__active_blocks_and_warps(tile, blocks, warps):
                      strict=True))  # fmt: skip
     assert inputs["throughput_ii"][0].item() == exact(table[warps][0] * 1e9)
     assert inputs["shared_bandwidth"][0].item() == exact(table[warps][1] * 1e9)
+    # Table 1, whether the kernel has the type or not
+    assert [inputs[f"units_{kind}"].item() for kind in ("i", "ii", "iii", "iv")] == [10, 8, 4, 1]
 
 
 def test_figure4a__global_transactions_fall_and_instructions():
