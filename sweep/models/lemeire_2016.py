@@ -22,6 +22,9 @@ LE-3  concWG needs a floor, and where MaxConcWarps binds instrRun must use
       the Quadro K620), and registers do not limit them; corrected takes the occupancy rules.
 CLK   corrected re-expresses latencies of global memory at the swept clocks.
 
+CPMR_CU and CPMR_warp (Section VI-D) are :func:`cpi_cu` and :func:`cpi_warp` with memInstrKernel in
+the place of instrKernel.
+
 Not in the paper: types without latencies of their own (integer, control, moves on devices for
 which only floats were measured) take those of SP; an access that touches more sectors than a
 consecutive one of its size takes proportionally longer to issue.
@@ -43,7 +46,7 @@ from sweep.models.terms import COMPUTE, LATENCY, MEMORY, SHARED, parameter, prov
 from sweep.models.workload import Array, Workload, mean, total
 
 INPUTS = (
-    provided("n_cu", "NbrCUs", "compute units of the GPU", "n_sm"),
+    provided("n_cu", "NbrCU", "compute units of the GPU", "n_sm"),
     provided("active_cu", "active CUs", "compute units that have work", "active_sm"),
     provided("max_conc_wg", "MaxConcWG", "most concurrent work groups on a compute unit",
              "limit_by_blocks"),
@@ -78,7 +81,7 @@ INPUTS = (
 )  # fmt: skip
 
 SYMBOLS = symbols_of(INPUTS) | {
-    "n_pe": Symbol("NbrPEs", "1", "processing elements of a type on a compute unit"),
+    "n_pe": Symbol("NbrPE", "1", "processing elements of a type on a compute unit"),
     "clock": Symbol("ClockFrequency", "Hz", "core clock"),
     "work_items": Symbol("workItems", "1", "work items"),
     "runtime": Symbol("runtime", "s", "run time of the kernel"),
@@ -104,7 +107,7 @@ _equation = equations("lemeire", SYMBOLS)
 # --- Section III: the occupancy roofline ----------------------------------------------------------
 
 
-@_equation("1", "peak", "1/s", "peak instructions per second")
+@_equation("1", "PeakPerformance", "1/s", "peak instructions per second")
 def peak(n_cu, n_pe, clock):
     """Peak instructions per second; a multiply-add counts as two operations."""
     return n_cu * n_pe * clock
@@ -203,7 +206,7 @@ def cpi_warp(cpi_cu, actual_warp_size):
     return cpi_cu * actual_warp_size
 
 
-@_equation("3", "cpi_cu")
+@_equation("3", "CPI'_CU", "cycle", "CPI_CU if all units work throughout")
 def cpi_cu_approximate(runtime, clock, nbr_instructions, n_cu):
     """Cycles per work item's instruction if the GPU is fully used throughout."""
     return runtime * clock / nbr_instructions * n_cu
@@ -240,19 +243,19 @@ def cpmr(completion_l1, completion_l2, cache_size, array_size):
     return beyond if array_size >= cache_size else completion_l1
 
 
-@_equation("7", "bytesComm", "B", "bytes that the kernel moves")
+@_equation("VI-D", "bytesComm", "B", "bytes that the kernel moves")
 def bytes_comm(work_items, mem_instr_kernel, bytes_per_element):
     """Bytes that a copy kernel moves."""
     return work_items * mem_instr_kernel * bytes_per_element
 
 
-@_equation("7", "bandwidth")
+@_equation("VI-D", "bandwidth")
 def bandwidth(bytes_comm, runtime):
     """Bandwidth of a copy kernel."""
     return bytes_comm / runtime
 
 
-@_equation("7", "cpmr")
+@_equation("7", "CPMR'", "cycle", "cycles per memory request of the whole GPU")
 def cpmr_gpu(runtime, clock, work_items, mem_instr_kernel):
     """Cycles per memory request of the whole GPU (it lacks (3)'s number of compute units)."""
     return runtime * clock / (work_items * mem_instr_kernel)
@@ -275,8 +278,8 @@ def throughput(clock, cpi_warp):
 
 @_equation("derived", "ridge point", "1", "work items from which on the peak is reached")
 def ridge_point(completion, issue, warp_size):
-    """Least work items within 5 % of the peak; a lower bound of the measured ridge point."""
-    return np.ceil(0.95 * completion / issue) * warp_size
+    """Least work items less than 5 % from the peak; a lower bound of the measured ridge point."""
+    return (np.floor(0.95 * completion / issue) + 1.0) * warp_size
 
 
 @_equation("derived", "pipeline")
@@ -387,8 +390,8 @@ def _latencies(work: Workload, kind: str, ilp: float, count: Array) -> list[Arra
         wanted = [(kind, ilp), (kind, 1.0)]
         wanted += [("sp", ilp), ("sp", 1.0)] if kind == "int" else []
         pairs.append(next((rows[key] for key in wanted if key in rows), (np.nan, np.nan)))
-    columns = zip(*pairs, strict=True)
-    return [np.where(count > 0, work.by_device(column), 0.0) for column in columns]
+    columns = map(work.by_device, zip(*pairs, strict=True))
+    return [np.where(np.isfinite(own) | (count > 0), own, 0.0) for own in columns]
 
 
 def _at_width(column: int, table: Any, size: Array) -> Array:

@@ -14,7 +14,7 @@ LS-1  (8) writes n, which (5) defines otherwise, for N_act (all variants use N_a
       the 0 of its maximum: printed takes its argument as it is, possibly negative.
 LS-2  N_act in the denominator of (2) makes MPD 0 from 12 warps on for a plain coalesced load on the
       paper's own GPU, so that (10) divides by zero, while the paper reports 32 warps. corrected:
-      the bandwidth bound of an SM is GPU_bw / (N_sm x Warp_bw), and MPD is at least 1.
+      the bandwidth bound of an SM is GPU_bwt / (N_sm x Warp_bwt), and MPD is at least 1.
 LS-3  With P > c, CPD1 falls with the warps and becomes negative (-4.76 at 32 warps for P = 0.8697),
       though the paper reports 88 % accuracy there; the text introduces (3) for low and (4) for high
       proportions. corrected: CPD2 for P >= c, else the smaller of both, and never below 1.
@@ -31,8 +31,8 @@ LS-6  (1) divides by N_trans, as if the transactions of an access followed one a
       access costs t_mem once (Table 1). (2) then serves as many times the warps that the bandwidth
       allows as an access has transactions: 2 for words of 4 bytes, 4 for words of 16 bytes at
       compute capability 1.3, and the more, the worse it coalesces. A saturated kernel exceeds
-      GPU_bw by that factor. revised: a service time is that of the bytes which the transactions
-      move, at an SM's share of GPU_bw. MPD stays (2)'s, but no longer enters the time.
+      GPU_bwt by that factor. revised: a service time is that of the bytes which the transactions
+      move, at an SM's share of GPU_bwt. MPD stays (2)'s, but no longer enters the time.
 LS-7  (8), (10), (12) and (13) let computation of (N_act - 1) x c_i cover a wait, though by (6) it
       takes but 1/CPD of that: a higher core clock can make a waiting kernel slower. Nor does c < m
       then tell whether a period waits: at c = m the time jumps. revised: a warp's c_i/CPD covers
@@ -93,7 +93,7 @@ INPUTS = (
     Input("moved_last", "bytes_k", "B", "moved by a warp's last memory task",
           "kernel access patterns by the device's rule"),
     provided("core_freq", "f", "core clock", "core_clock"),
-    Input("gpu_bw", "GPU_bw", "B/s", "bandwidth of the GPU", "device, at the memory clock",
+    Input("gpu_bw", "GPU_bwt", "B/s", "bandwidth of the GPU", "device, at the memory clock",
           ("chip.memory_bandwidth_GBps",), clocked=True),
     Input("t_mem_cycles", "t_mem", "cycle", "latency of a memory access", "device, at the clocks",
           ("t_mem_cycles",), clocked=True),
@@ -120,7 +120,7 @@ _equation = equations("luo_suda", SYMBOLS)
 # --- Section 3.3: memory access parallel degree ---------------------------------------------------
 
 
-@_equation("1", "Warp_bw", "B/s", "bandwidth of one warp during a memory access")
+@_equation("1", "Warp_bwt", "B/s", "bandwidth of one warp during a memory access")
 def warp_bw(n_thread, d_mem, n_trans, t_mem):
     """Bandwidth that one warp uses during a memory access."""
     return n_thread * d_mem / (n_trans * t_mem)

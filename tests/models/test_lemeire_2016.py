@@ -13,6 +13,7 @@ from support.calling import evaluated
 from sweep.fields import VARIANTS
 from sweep.hardware import occupancy
 from sweep.models import lemeire_2016 as le
+from sweep.papers.report import workload
 from sweep.specs import load_device
 
 # Table III, Quadro K620: lambda and Lambda at ILP 1, printed ridge point
@@ -59,6 +60,8 @@ def test_equation_4_5__least_and_largest_cpi():
 def test_ridge_point__is_a_lower_bound_of_the_printed_one(kind, expected):
     issue, completion, printed = K620[kind]
     assert le.ridge_point(completion, issue, 32.0) == expected <= printed
+    # "smaller than 5%": 19 of 20 warps are not enough.
+    assert le.ridge_point(20.0, 1.0, 32.0) == 20 * 32
 
 
 def test_floors_of_lambda():
@@ -83,6 +86,10 @@ def test_equation_6__printed_example_and_both_sides_of_the_step():
 
 
 def test_equation_7__bandwidth_and_requests():
+    shown = {
+        f.info.result.symbol: f.info.number for f in (le.bytes_comm, le.bandwidth, le.cpmr_gpu)
+    }
+    assert shown == {"bytesComm": "VI-D", "bandwidth": "VI-D", "CPMR'": "7"}
     moved = le.bytes_comm(1e6, 100.0, 4.0)
     assert moved == 4e8
     assert le.bandwidth(moved, 0.016) == 25e9  # K620, 4-byte elements
@@ -176,6 +183,14 @@ def test_forward__instruction_level_parallelism_shortens_the_chain():
     slow = body(wg=2.0, active_wg=1.0, completion=(9.1,), issue=(0.43,))
     fast = body(wg=2.0, active_wg=1.0, completion=(4.7,), issue=(0.30,))
     assert slow["cycles"] / fast["cycles"] == pytest.approx(9.1 / 4.7)
+
+
+def test_latencies__of_types_that_do_not_occur_are_the_devices_too():
+    found = le.MODEL.prepare(workload("vector_add", "quadro_k620", "lemeire"), "printed")
+    integer = dict(
+        zip(("fp32", "integer", "move", "control", "barrier"), found["issue"], strict=True)
+    )
+    assert integer["barrier"].item() == 0.86 and not found["count"][-1].any()
 
 
 def test_erratum_le3__from_the_files_of_the_quadro_k620(tmp_path):

@@ -61,6 +61,7 @@ def test_equations_1_2__coalesced_float_load_on_the_gtx_260():
     warp_bw = ls.warp_bw(32.0, 4.0, 2.0, T_MEM / CORE_HZ)
     found = [ls.mpd(n, GTX_260_BW, N_SM, warp_bw) for n in (1.0, 4.0, 8.0, 16.0, 32.0)]
     assert found == [1, 4, 8, 11, 11]
+    assert ls.warp_bw.info.result.symbol == "Warp_bwt"  # as the paper has it
 
 
 def test_erratum_ls2__printed_mpd_is_zero_from_twelve_warps_on():
