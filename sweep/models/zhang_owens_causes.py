@@ -80,7 +80,7 @@ def findings(
         return BOTTLENECK.meaning(int(found[name])).replace("_", " ")
 
     bottleneck = words(results)
-    found = causes(work, bottleneck.replace(" ", "_"), variant) or ("none that the paper lists",)
+    found = causes(work, bottleneck.replace(" ", "_"), variant) or ("none that the counts show",)
     speedup, following = write(results["speedup_if_removed"]), words(results, "next_bottleneck")
     notes = (
         f"Causes: {', '.join(found)}.",

@@ -33,7 +33,6 @@ def test_table2__active_blocks_and_warps(tile, blocks, warps):
                      strict=True))  # fmt: skip
     assert inputs["throughput_ii"][0].item() == exact(table[warps][0] * 1e9)
     assert inputs["shared_bandwidth"][0].item() == exact(table[warps][1] * 1e9)
-    # Table 1, whether the kernel has the type or not
     assert [inputs[f"units_{kind}"].item() for kind in ("i", "ii", "iii", "iv")] == [10, 8, 4, 1]
 
 
@@ -186,6 +185,11 @@ def test_findings__name_the_bottleneck_its_causes_and_every_stage():
     assert "bank conflicts" in found.notes[0] and "instruction pipeline" in found.notes[1]
     assert [name for name, *_ in found.lines] == [f"stage {stage.name}" for stage in CR.stages]
     assert found.lines[0][-1].startswith("bound by global memory: ")
+    # One number for all instructions hides which of them compute.
+    work = workload("dense_matmul", tile=16)
+    results = zo.MODEL.evaluate("corrected", zo.MODEL.prepare(work, "corrected"))
+    (found,) = zo.MODEL.findings(work, "corrected", results, "{:.3g}".format)
+    assert found.notes[0] == "Causes: none that the counts show."
 
 
 # --- Section 5.3: sparse matrix-vector multiply ---------------------------------------------------
