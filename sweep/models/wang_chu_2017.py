@@ -5,7 +5,8 @@ arXiv:1701.05308 (2017); journal version IEEE TPDS 31(12), 2020, doi:10.1109/TPD
 
 Scope: kernels whose warps alternate computation and global memory transactions, with or without
 shared memory; DRAM runs on the memory clock, everything else on the core clock (Table I). Cycles
-are core cycles. A transaction is a 32-byte sector. Equation (1) is in :mod:`sweep.hardware.clocks`.
+are core cycles. A transaction, which the paper leaves open, is a 32-byte sector, as profilers count
+them. Equation (1) is in :mod:`sweep.hardware.clocks`.
 
 Errata (``corrected`` applies them, ``printed`` does not):
 
