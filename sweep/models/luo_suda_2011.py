@@ -258,6 +258,12 @@ def t_c_type4_revised(m_i, n_act, hidden, t_p):
     return max(m_i - ((n_act - 1.0) * hidden + t_p), 0.0)
 
 
+@_equation("6, 7, 9, 11", "T_i", "cycle", "time of a calculate period")
+def t_i(computing, t_p, t_c):
+    """Time of a calculate period; a type has no extra time that its equation lacks."""
+    return computing + t_p + t_c
+
+
 @_equation("rounds", "rounds", "1", "rounds of active warps")
 def rounds(blocks, active_blocks_per_sm, active_sm):
     """Rounds of active blocks that an SM executes (ours; the paper's runs are one round)."""
@@ -357,7 +363,7 @@ def body(
         Tc = Tc4 if before else Tc2
         Tp = Tp if before else 0.0
         Tc = Tc if after else 0.0
-        T = work + Tp + Tc
+        T = t_i(work, Tp, Tc)
         T = T * weight[i] if weight[i] > 0.0 else 0.0
         busy += work * weight[i]
         before_it += Tp * weight[i] if weight[i] > 0.0 else 0.0
@@ -374,16 +380,13 @@ def body(
     Rounds = rounds(blocks, active_blocks_per_sm, active_sm)
     Rounds = max(1.0, Rounds) if corrected else Rounds  # LS-4
     Total = cycles * Rounds
-    CPI = Total / (instructions * warps_per_block * (blocks / active_sm))
     used = active_sm / n_sm
-    core_activity = min(1.0, busy / cycles * used)
     drawn = warp_bytes * n_act * n_sm * core_freq / (gpu_bw * cycles)
-    memory_activity = min(1.0, drawn * used)
     return {
         "execution_cycles": Total,
-        "cycles_per_instruction": CPI,
-        "core_activity": core_activity,
-        "memory_activity": memory_activity,
+        "cycles_per_instruction": Total / (instructions * warps_per_block * (blocks / active_sm)),
+        "core_activity": min(1.0, busy / cycles * used),
+        "memory_activity": min(1.0, drawn * used),
         "regime": regime,
         "bound": bound,
         "memory_parallel_degree": MPD,

@@ -38,6 +38,16 @@ def equations_of(model):
 
 # --- Equations ------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize(
+    ("model", "first", "last"),
+    [("hong_kim", 1, 27), ("luo_suda", 1, 14), ("wang_chu", 2, 21), ("lemeire", 1, 7)],
+)
+def test_every_numbered_equation_is_a_function(model, first, last):
+    numbers = " ".join(function.info.number for function in equations_of(model).values())
+    assert {int(n) for n in re.findall(r"\d+", numbers)} == {*range(first, last + 1)}
+
+
 # Every number of the papers whose equations are numbered throughout. Not functions of the module:
 # (1) of wang_chu, the power of all models, is sweep.hardware.clocks.dynamic_power.
 NUMBERS = {
