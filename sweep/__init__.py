@@ -18,7 +18,7 @@ from typing import Any
 _MODULES = {
     "sweep.errors": (
         "PlanError", "ProfileError", "QueryError", "SpecError", "StoreError", "SweepError",
-        "TuningError",
+        "TuningError", "UnfinishedWarning",
     ),
     "sweep.evaluation.planned": ("evaluate", "open"),
     "sweep.explanation.explaining": ("explain",),

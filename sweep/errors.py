@@ -8,6 +8,7 @@ and exits with code 2; anything else that escapes is a defect of this package.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,6 +64,19 @@ class ModelError(SweepError):
 
 class StoreError(SweepError):
     """A store cannot be created, opened, resumed or trusted."""
+
+
+class UnfinishedWarning(UserWarning):
+    """A store is read before its run has finished."""
+
+
+def warn_if_unfinished(is_finished: bool, store: Any) -> None:
+    """Warn who reads a store of an unfinished run, from one place: once for each store."""
+    if not is_finished:
+        warnings.warn(
+            printable(f"'{store}' is unfinished: answers are of what was computed so far;"
+                      " `sweep run` continues it"), UnfinishedWarning, stacklevel=1,
+        )  # fmt: skip
 
 
 class QueryError(SweepError):

@@ -9,12 +9,13 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO, cast
 
 from sweep.cli.ending import Interrupts, leave, report_unforeseen
 from sweep.cli.parser import parse
-from sweep.errors import SweepError, printable
+from sweep.errors import SweepError, UnfinishedWarning, printable
 
 __all__ = ["main"]
 
@@ -44,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         interrupts.install()
     try:
-        with contextlib.redirect_stdout(cast(TextIO, _PrintableStream(sys.stdout))):
+        stdout = cast(TextIO, _PrintableStream(sys.stdout))
+        with contextlib.redirect_stdout(stdout), _warnings_as_lines():
             arguments.interrupts = interrupts
             arguments.started = STARTED if argv is None else time.perf_counter()
             code: int = arguments.command(arguments)
@@ -79,6 +81,23 @@ def _explain(error: BaseException) -> int:
     else:
         raise error
     return 2
+
+
+@contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print the warning about an unfinished store as one line, once for each store."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if category is UnfinishedWarning:
+                print(f"sweep: {message}", file=sys.stderr)
+            else:
+                others(message, category, *place)
+
+        warnings.showwarning = show
+        warnings.simplefilter("default", UnfinishedWarning)
+        yield
 
 
 class _PrintableStream:

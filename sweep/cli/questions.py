@@ -83,11 +83,7 @@ def open_data(name: str) -> Any:
         There is neither a store nor a plan of this name.
     """
     if is_store(name):
-        path = place(name)  # queries of a path use the store's index
-        if not inspect(path).is_finished:
-            print(f"sweep: '{name}' is unfinished: answers are of what was computed so far;"
-                  " `sweep run` continues it", file=sys.stderr)  # fmt: skip
-        return path
+        return place(name)  # queries of a path use the store's index
     from sweep.evaluation.planned import Planned
     from sweep.runs.record import space_of
 
@@ -154,7 +150,9 @@ def _with_interval(
     if given["measured"] is not None:
         # All measured configurations calibrate, not only those of the part that was selected.
         whole = {name: value for name, value in select.items() if name in query.question.DEFAULT_BY}
-        pairs = query.paired(data, measured_times(given["measured"], None), select=whole)
+        device = whole.get("device")
+        times = measured_times(given["measured"], device if isinstance(device, str) else None)
+        pairs = query.paired(data, times, select=whole)
         return with_measured_intervals(answer, pairs, percent / 100.0)
     source = arguments.data if is_store(arguments.data) else data.space
     return call_with(with_intervals, arguments, answer, source, percent / 100.0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.errors import QueryError, nearest
+from sweep.errors import QueryError, nearest, warn_if_unfinished
 from sweep.fields import COMMON_FIELDS, PROBLEM, STACKED, Array
 from sweep.reduction import Reducible
 from sweep.store.buckets import files_of, is_url
@@ -365,7 +365,9 @@ def grids_of(data: Any) -> list[Grid]:
         mark = files.mark("zarr.json")
         # Opening what is not there explains what is wrong, with the name that the user gave.
         is_there = mark is not None or is_url(data)
-        return grids_of_store(files.root if is_there else Path(data), mark)
+        grids = grids_of_store(files.root if is_there else Path(data), mark)
+        warn_if_unfinished(grids[0].dataset.is_finished, data)
+        return grids
     planned = data if isinstance(data, Reducible) else None
     data = data if planned is None else planned.results
     import xarray as xr

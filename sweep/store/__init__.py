@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from sweep.errors import warn_if_unfinished
 from sweep.store.root import inspect
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def open_store(
     Returns
     -------
     xarray.DataTree
-        Unfinished stores open too: what is not written yet reads as NaN, codes as 255.
-        :func:`~sweep.store.root.inspect` says which it is.
+        Unfinished stores open too, with an :class:`~sweep.errors.UnfinishedWarning`: what is not
+        written yet reads as NaN, codes as 255.
 
     Raises
     ------
@@ -55,6 +56,7 @@ def open_store(
         As ``inspect``; on reading, if a chunk is missing from a finished store or damaged.
     """
     info = inspect(path)  # a mistake is reported without waiting for imports
+    warn_if_unfinished(info.is_finished, path)
     from sweep.store.zarr_adapter import open_tree
 
     return open_tree(info, chunks)

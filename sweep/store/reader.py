@@ -294,6 +294,8 @@ class StoredGroup:
         Length of every dimension.
     index : GroupIndex or None
         The index of their chunks.
+    is_finished : bool
+        Whether the store's run is.
     """
 
     attrs: dict[str, Any]
@@ -301,6 +303,7 @@ class StoredGroup:
     data_vars: dict[str, StoredArray]
     sizes: dict[str, int]
     index: GroupIndex | None
+    is_finished: bool
 
     @property
     def variables(self) -> dict[str, StoredArray]:
@@ -329,7 +332,7 @@ def open_groups(path: str | os.PathLike[str]) -> dict[str, StoredGroup]:
         results = {n: a for n, a in own[group].items() if n not in labels}
         sizes = {k: n for array in own[group].values() for k, n in array.sizes.items()}
         index = _group_index(info, own[""], group, sizes)
-        found[group] = StoredGroup(attrs, labels, results, sizes, index)
+        found[group] = StoredGroup(attrs, labels, results, sizes, index, info.is_finished)
     return found
 
 

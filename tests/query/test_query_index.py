@@ -196,6 +196,7 @@ def test_index__is_labelled_and_opens_with_plain_xarray(store):
         assert set(alone.data_vars) == set(root.data_vars)
 
 
+@pytest.mark.filterwarnings("ignore::sweep.errors.UnfinishedWarning")
 def test_unfinished_store__has_no_index(tmp_path):
     indexed.write(tmp_path / "a.zarr", {"one": indexed.grid((1, 2, 2, 2, 2), 4)})
     rewrite_root(tmp_path / "a.zarr", run={"created": "", "finished": None})

@@ -145,6 +145,7 @@ def test_finished_run_is_not_repeated(tmp_path, reference, computed):
     assert {p: p.stat().st_mtime_ns for p in reference.rglob("*")} == times
 
 
+@pytest.mark.filterwarnings("ignore::sweep.errors.UnfinishedWarning")
 @pytest.mark.parametrize("moments", [(0,), (5,), (1, 2, 11)], ids=str)
 def test_interrupted_run_continues(tmp_path, reference, computed, moments):
     path = tmp_path / "a.zarr"

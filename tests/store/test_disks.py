@@ -50,6 +50,7 @@ def mount(*arguments: str | Path) -> bool:
     return subprocess.run(["mount", *arguments], capture_output=True).returncode == 0
 
 
+@pytest.mark.filterwarnings("ignore::sweep.errors.UnfinishedWarning")
 def test_read_only__is_one_line_and_loses_nothing(read_only):
     before = digest(read_only / "a.zarr")
     for path, overwrite in (("a.zarr", False), ("a.zarr", True), ("b.zarr", False)):

@@ -108,6 +108,7 @@ def test_chunks__are_the_bytes_that_zarr_writes(store, tmp_path):
 # What was not written, and what was written wrongly
 
 
+@pytest.mark.filterwarnings("ignore::sweep.errors.UnfinishedWarning")
 def test_unwritten__never_passes_for_a_result(tmp_path):
     with open_or_create(tmp_path / "a.zarr", layout()) as store:
         write_chunk(store, "kernel_0", 1)

@@ -77,6 +77,7 @@ def test_reader_of_another_store(place, how):
         tree["sepia/execution_time"].load()
 
 
+@pytest.mark.filterwarnings("ignore::sweep.errors.UnfinishedWarning")
 def test_reader_of_a_run__reads_on_when_it_completes(place):
     with open_or_create(place, layout()) as store:
         write_chunk(store, "kernel_0", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from functools import partial
 
@@ -12,8 +13,8 @@ from support.runs import POINTS, Stop, plan, stop_after
 from support.store_samples import contents, digest, entries, rewrite_root
 
 from sweep.cli import main
-from sweep.errors import StoreError
-from sweep.query import best, top
+from sweep.errors import StoreError, UnfinishedWarning
+from sweep.query import best, summary, top
 from sweep.runs import job
 from sweep.runs.running import repair, run, verify
 from sweep.store import buckets, lock, open_store
@@ -184,7 +185,11 @@ def test_unfinished_store__lacks_only_what_was_written(tmp_path, capsys):
     assert main(["verify", str(tmp_path / "a.zarr")]) == 0
     assert capsys.readouterr().out.endswith("a.zarr: sound so far, but not finished\n")
     assert main(["best", str(tmp_path / "a.zarr")]) == 0
-    assert "a.zarr' is unfinished: answers are of what was computed" in capsys.readouterr().err
+    line = f"'{tmp_path / 'a.zarr'}' is unfinished: answers are of what was computed so far; "
+    assert capsys.readouterr().err == f"sweep: {line}`sweep run` continues it\n"
+    for question in (best, summary, open_store):
+        with pytest.warns(UnfinishedWarning, match=re.escape(line)):
+            question(tmp_path / "a.zarr")
     chunk = sorted((tmp_path / "a.zarr/sepia/execution_time").glob("c.*"))[0]
     chunk.unlink()
     (found,) = verify(tmp_path / "a.zarr")
