@@ -157,7 +157,10 @@ def validate_clocks(
     pairs = [pair for own in times.values() for pair in own]
     core, memory = ((min(clocks), max(clocks)) for clocks in zip(*pairs, strict=True))
     covering, notes = widened(loaded, {"core": core, "memory": memory})
-    found = predicted(times, covering, anchor, given, models, variant)
+    try:
+        found = predicted(times, covering, anchor, given, models, variant)
+    except QueryError as error:
+        raise QueryError(f"{path}: {error}") from None
     where = ", ".join(f"{core:g}/{memory:g}" for core, memory in (anchor, *given))
     title = f"{source.name} on {loaded.key}: times at other clocks from those at {where} MHz"
     return _of_kernels(found, title, notes) if by_kernel else _summary(found, title, notes)

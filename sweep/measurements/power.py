@@ -264,7 +264,8 @@ def anchored(terms: Array, table: PowerTable, anchor: Pair) -> Array:
     if missing:
         own = table.kernel == missing[0]
         pairs = zip(table.core[own], table.memory[own], strict=True)
-        raise not_measured(table.kernels[missing[0]], anchor, pairs)
+        error = not_measured(table.kernels[missing[0]], anchor, pairs)
+        raise QueryError(f"{table.name}: {error}")
     return idle + factor[table.kernel] * active
 
 

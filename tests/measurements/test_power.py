@@ -348,7 +348,7 @@ def test_the_command_writes_a_device_file_that_lints_clean(folder, capsys):
     capsys.readouterr()
     assert "is there already" in refused(capsys, *given)
     missing = refused(capsys, *given[:-1], "999/3000", "--overwrite")
-    assert "kernel 'k0' was not measured at 999/3000 MHz, but at 1000/3000 MHz" in missing
+    assert ": kernel 'k0' was not measured at 999/3000 MHz, but at 1000/3000 MHz" in missing
     assert "no column 'a'" in refused(capsys, *given[:-2], "--columns", "a", "-o", "other.toml")
     assert not Path("other.toml").exists()
     assert "no device" in refused(capsys, "calibrate-power", "t.csv", "--device", "gtx_990")

@@ -156,6 +156,10 @@ def test_command__takes_numbers_or_measurements(folder, capsys):
         assert "above 0 and below 100" in refused(capsys, *command, "--interval", "100")
         assert "give per cent, such as 90" in refused(capsys, *command, "--interval", "0.9")
         assert "only with" in refused(capsys, *command, "--measured", cache.name)
+    (folder / "own.csv").write_text("block_size_x,time_ms\n" + "32,1.5\n16,2.5\n" * 10)
+    one = ["best", "one.toml", "--interval", "90", "--measured", "own.csv"]
+    assert "name it (--device, in a question device=NAME)" in refused(capsys, *one)
+    assert "which was not measured" in refused(capsys, *one, "device=rtx_a4000")
     assert "no device was both predicted" in refused(
         capsys, "best", "papers", "kernel=sepia", "--interval", "90", "--measured", cache.name
     )

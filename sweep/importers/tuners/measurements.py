@@ -323,7 +323,8 @@ def _devices(measured: Measurements, known: Mapping[str, str]) -> tuple[list[str
     if "" in keys:
         raise TuningError(
             f"kernel '{measured.kernel}': the file does not name the device of"
-            f" {int(np.count_nonzero(measured.device == ''))} rows: name it (--device)"
+            f" {int(np.count_nonzero(measured.device == ''))} rows: name it"
+            " (--device, in a question device=NAME)"
         )
     unique = list(dict.fromkeys(keys))  # several names may mean one device
     return unique, np.array([unique.index(key) for key in keys])[of_row.ravel()]

@@ -317,7 +317,7 @@ def _within(
     *, zero: bool = False,
 ) -> float:  # fmt: skip
     value = numeric(text)
-    if value is None or not low <= value <= high or (value == 0 and not zero):
+    if value is None or not low <= value <= high or math.isinf(value) or (value == 0 and not zero):
         allowed = f"{low:g} to {high:g} {unit}" if unit else "a number above 0"
         raise source.error(f"line {line}: {name} = '{text[:60]}': must be {allowed}")
     return value
