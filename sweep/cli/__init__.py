@@ -89,11 +89,11 @@ def _warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings():
         others = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if category is UnfinishedWarning:
                 print(f"sweep: {message}", file=sys.stderr)
             else:
-                others(message, category, *place)
+                others(message, category, *place, **more)
 
         warnings.showwarning = show
         warnings.simplefilter("default", UnfinishedWarning)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep.cli.figures import save_figure
 from sweep.cli.parser import call_with
-from sweep.cli.questions import measured_times, open_data, over_problems, selection_of, show
+from sweep.cli.questions import (
+    ProgressBar,
+    measured_times,
+    open_data,
+    over_problems,
+    selection_of,
+    show,
+)
 from sweep.errors import SweepError, counted
 from sweep.store.buckets import is_store
 
@@ -129,14 +137,16 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
 
     data = open_data(arguments.data)
     source = inspect(data).record if is_store(arguments.data) else data.space
-    found = calibrate_kernel(
-        data,
-        source,
-        measured_times(arguments.measured, arguments.device),
-        arguments.few,
-        select=selection_of(arguments, data),
-        origin=Path(arguments.measured).name,
-    )
+    with closing(ProgressBar("trials")) as bar:
+        found = calibrate_kernel(
+            data,
+            source,
+            measured_times(arguments.measured, arguments.device),
+            arguments.few,
+            select=selection_of(arguments, data),
+            origin=Path(arguments.measured).name,
+            progress=bar,
+        )
     path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
     write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
     print("\n".join([*found.lines(), f"wrote {path}"]))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import QueryError
 from sweep.evaluation.chunk import evaluate_points
+from sweep.evaluation.reducing import Progress
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
 from sweep.fields import Array
@@ -30,6 +32,9 @@ COARSE = np.linspace(-1.0, 1.0, 9)
 
 FINE = 8
 """Steps by which the best of them is then bracketed more closely, each by the golden ratio."""
+
+REFINING = 1 + 2 * FINE
+"""Trials that this takes."""
 
 Times = Callable[[float, Mapping[str, float]], Array]
 """Times of the chosen configurations for a scale and shifts of hit rates."""
@@ -90,6 +95,7 @@ def calibrate_kernel(
     *,
     select: Mapping[str, Any] | None = None,
     origin: str = "measurements",
+    progress: Progress = lambda done, total: None,
 ) -> Calibrated:
     """Correct a kernel file's scale and hit rates by a few measured configurations.
 
@@ -112,6 +118,8 @@ def calibrate_kernel(
         As in :func:`sweep.query.paired`.
     origin : str
         The name of the measurements, which the file records.
+    progress : callable, optional
+        Called with the number of trials and their total, anew for each hit rate that is added.
 
     Raises
     ------
@@ -137,7 +145,7 @@ def calibrate_kernel(
         trial = replace(template, derived={**template.derived, **own}, sha256=repr(values))
         return _times(space, trial, one, timed[chosen])
 
-    scale, shifts = _fitted(times, one.measured[timed[chosen]], list(rates))
+    scale, shifts = _fitted(times, one.measured[timed[chosen]], list(rates), progress)
     final = corrected(kernel, scale, shifts, words)
     others = np.delete(timed, chosen)
     measured = one.measured[others]
@@ -185,11 +193,18 @@ def _times(space: Space, kernel: Kernel, one: Paired, rows: Array) -> Array:
     return np.asarray(found, np.float64).reshape(-1)
 
 
-def _fitted(times: Times, measured: Array, paths: list[str]) -> tuple[float, dict[str, float]]:
+def _fitted(
+    times: Times, measured: Array, paths: list[str], progress: Progress
+) -> tuple[float, dict[str, float]]:
     """Return the scale and the shifts of hit rates that fit best."""
     n, shifts, scale = len(measured), dict[str, float](), 1.0
+    told: Iterator[None] = iter(())
+
+    def telling(trials: int) -> Iterator[None]:
+        return map(progress, range(1, trials + 1), repeat(trials))
 
     def spread(more: dict[str, float]) -> float:
+        next(told, None)
         logs = np.log(measured / times(scale, shifts | more))
         return float(np.var(logs)) if np.isfinite(logs).all() else np.inf
 
@@ -200,6 +215,7 @@ def _fitted(times: Times, measured: Array, paths: list[str]) -> tuple[float, dic
 
     best = criterion(spread({}), 2)  # the scale and the variance
     while len(shifts) < len(paths):
+        told = telling(len(COARSE) * (len(paths) - len(shifts)) + REFINING)
         tried = {path: min((spread({path: shift}), shift) for shift in COARSE.tolist())
                  for path in paths if path not in shifts}  # fmt: skip
         path = min(tried, key=lambda path: tried[path][0])
@@ -209,6 +225,7 @@ def _fitted(times: Times, measured: Array, paths: list[str]) -> tuple[float, dic
             break
         best, shifts[path] = found, shift
     scale = _scaled(times, measured, shifts)
+    told = telling(2 * len(shifts) * REFINING)
     for path in [*shifts, *shifts]:  # what follows from each other
         shifts[path] = _refined(spread, path, shifts[path])[1]
         scale = _scaled(times, measured, shifts)

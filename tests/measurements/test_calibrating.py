@@ -124,7 +124,11 @@ def test_a_scale_alone_leaves_hit_rates_as_they_are(folder):
     _measure(2.5)
     plan = load_plan("rounds_plan.toml")
     measured = read_measured(["rounds.csv"], device="rtx_3080")
-    found = calibrate_kernel(Planned.of(plan), plan, measured, 6)
+    told: list[tuple[int, int]] = []
+    found = calibrate_kernel(
+        Planned.of(plan), plan, measured, 6, progress=lambda *one: told.append(one)
+    )
+    assert told == [(done, 26) for done in range(1, 27)]  # nine shifts of one rate, then refined
     assert found.shifts == {}
     assert found.scale == pytest.approx(2.5, rel=0.04)  # launches take time besides
     np.testing.assert_allclose(found.ranks, 1.0, rtol=0.01)
