@@ -120,6 +120,8 @@ def test_spoilt_files_are_refused_in_one_line(name, folder, capsys):
       "rows of several devices (a, b)"),
      ({"m.csv": 'x,time_us\n1,"1,300"\n2,310\n'}, ["--device", "gtx_980_paper"],
       "time_us = '1,300': write '.' in numbers, and nothing between thousands"),
+     ({"m.csv": "x,time_us\n1,1.3 ms\n2,310\n"}, ["--device", "gtx_980_paper"],
+      "m.csv: time_us = '1.3 ms': write the unit in the column's name, not here"),
      ({}, ["nowhere.json"], "nowhere.json: cannot be read")],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_named(files, arguments, message, capsys):

@@ -309,6 +309,8 @@ def time_in(source: Source, column: str, text: str) -> float | None:
         raise source.error(
             f"{column} = '{text}': write '.' in numbers, and nothing between thousands"
         )
+    if re.fullmatch(rf"[\d.]+ *({'|'.join(TIME_UNITS)})", text.strip()):
+        raise source.error(f"{column} = '{text}': write the unit in the column's name, not here")
     return numeric(text)
 
 
