@@ -137,16 +137,11 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
 
     data = open_data(arguments.data)
     source = inspect(data).record if is_store(arguments.data) else data.space
+    times = measured_times(arguments.measured, arguments.device)
+    select, origin = selection_of(arguments, data), Path(arguments.measured).name
     with closing(ProgressBar("trials")) as bar:
-        found = calibrate_kernel(
-            data,
-            source,
-            measured_times(arguments.measured, arguments.device),
-            arguments.few,
-            select=selection_of(arguments, data),
-            origin=Path(arguments.measured).name,
-            progress=bar,
-        )
+        found = calibrate_kernel(data, source, times, arguments.few, select=select, origin=origin,
+                                 progress=bar)  # fmt: skip
     path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
     write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
     print("\n".join([*found.lines(), f"wrote {path}"]))
