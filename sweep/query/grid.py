@@ -294,6 +294,9 @@ class Grid:
             # Blocks are read in threads already; a scheduler that the user chose has precedence.
             scheduler = None if get_scheduler() is not None else "synchronous"
             found.update(zip(lazy, compute(*lazy.values(), scheduler=scheduler), strict=True))
+        for name, data in found.items():
+            if self.kind(name) == "code" and data.dtype.kind == "f":  # datasets joined, with gaps
+                found[name] = np.where(np.isnan(data), UNWRITTEN_CODE, data).astype(np.uint8)
         # Views of memory that is not ours are not written to.
         return {name: _read_only(np.asarray(data)) for name, data in found.items()}
 

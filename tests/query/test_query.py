@@ -251,6 +251,17 @@ def test_summary__shares_of_regimes_are_of_what_was_computed():
     assert all("not computed" not in row["regimes"] for row in rows)
 
 
+def test_joined_results__of_other_axes_have_gaps_that_nobody_computed():
+    few = ONE.isel({ONE["execution_time"].dims[-1]: slice(1)}).assign_coords(device=["x", "y"])
+    joined = xr.concat([ONE, few], "device", join="outer", combine_attrs="override")
+    assert joined["status"].dtype.kind == "f"
+    statuses = {row["device"]: row["statuses"] for row in summary(joined, by=["device"])}
+    assert ["not computed" in statuses[name] for name in ("gtx_280", "gtx_980", "x")] == [0, 0, 1]
+    for where in (None, "status == 'valid'"):
+        options = {"by": ["device"], "select": {"device": ["gtx_980"]}, "where": where}
+        assert pareto(joined, **options).rows == pareto(ONE, **options).rows != []
+
+
 def test_top_and_pareto__name_the_groups_without_a_valid_configuration():
     answer = pareto(ONE)
     assert {row["device"] for row in answer} == {"gtx_980"}
