@@ -101,13 +101,32 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 class _PrintableStream:
-    """The output, with control characters escaped, which names and texts may contain."""
+    """The output, in its encoding and with control characters escaped, which names may contain.
+
+    Once its reader, such as ``head``, has closed it, nothing is written; the command and its exit
+    code remain those of the whole output.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(printable(text, keep="\n\t"))
+        shown = printable(text, keep="\n\t")
+        try:
+            return self._stream.write(shown)
+        except UnicodeEncodeError:
+            from sweep.query.texts import encodable
+
+            return self._stream.write(encodable(shown, self._stream.encoding))
+        except BrokenPipeError:
+            _drop_output()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            _drop_output()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -70,7 +70,7 @@ def encodable(text: str, encoding: str | None) -> str:
     try:
         text.encode(encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
-        return text.translate(ASCII)
+        return text.translate(ASCII).encode("ascii", "backslashreplace").decode()
     return text
 
 

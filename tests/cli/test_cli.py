@@ -303,15 +303,22 @@ def test_lint(folder, said, capsys):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_output_that_nobody_takes(tmp_path, store):
-    """A reader that has gone is no error; a full disk under the output is one, in one line."""
-    listing = command("list", "fields")
+    """A reader that has gone is no error, nor does it hide what the command found.
+
+    A full disk under the output is one, in one line.
+    """
+    plans = [write_plan(tmp_path / f"{v}.toml", variant=v) for v in ("printed", "revised")]
+    slower = ("compare", *plans, "--tolerance", "0")
     read, write = os.pipe()
     os.close(read)
-    for output, code, error in (
-        (write, 0, ""),
-        (os.open("/dev/full", os.O_WRONLY), 2, "sweep: output: No space left on device\n"),
+    full = os.open("/dev/full", os.O_WRONLY)
+    for words, output, code, error in (
+        (("list", "fields"), os.dup(write), 0, ""),
+        (slower, os.dup(write), 1, ""),
+        ((*slower, "--list", "1000", "--format", "json"), write, 1, ""),
+        (("list", "fields"), full, 2, "sweep: output: No space left on device\n"),
     ):
-        done = subprocess.run(listing, stdout=output, stderr=subprocess.PIPE, env=environment(),
+        done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, env=environment(),
                               text=True)  # fmt: skip
         os.close(output)
         assert (done.returncode, done.stderr) == (code, error)

@@ -71,7 +71,13 @@ def test_top_folds_the_same_at_other_clocks(store, said):
     assert "--distinct" not in said("top", store, "6", *here, "--distinct", "block_size")
 
 
-def test_output_that_cannot_encode_blocks(store, tmp_path):
-    done = sweep("histogram", store, "execution_time", cwd=tmp_path, PYTHONIOENCODING="ascii")
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [(("histogram", "{store}", "execution_time"), "#"), (("explain", "{store}"), r"\xb7"),
+     (("run", "wang_chu_2017", "--store", "µ.zarr", "--no-report"), "u.zarr: ")],
+)  # fmt: skip
+def test_output_that_cannot_encode_what_is_printed(store, tmp_path, words, shown):
+    words = [word.format(store=store) for word in words]
+    done = sweep(*words, cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.isascii() and "#" in done.stdout
+    assert done.stdout.isascii() and shown in done.stdout
