@@ -73,9 +73,9 @@ def plot(arguments: argparse.Namespace) -> int:
 def compare(arguments: argparse.Namespace) -> int:
     """Show what changed between two results; return 1 if a best configuration became slower."""
     before, after = open_data(arguments.before), open_data(arguments.after)
-    found = query.changes(
-        before, after, arguments.objective, tolerance=arguments.tolerance, n=arguments.n or 0
-    )
+    by = arguments.by or ()
+    options = {"tolerance": arguments.tolerance, "n": arguments.n or 0, "by": by}
+    found = query.changes(before, after, arguments.objective, **options)
     answer = shown = query.changes_table(found)
     if arguments.n is not None:
         shown = query.changed_table(found)

@@ -21,8 +21,7 @@ from sweep.importers.tuners.problem_table import ProblemTable
 from sweep.measurements.by_problem import hits, losses, rank_correlations
 from sweep.measurements.problem_cases import Case, cases_of
 from sweep.query import Answer
-from sweep.query.agreement import or_none
-from sweep.query.pairing import match
+from sweep.query.agreement import match, or_none
 from sweep.runs.record import Source, space_of
 from sweep.space import Space
 

@@ -162,22 +162,27 @@ def _draw_bars(axes: Axes, answer: Answer, groups: Mapping[str, list[Row]]) -> N
 
 
 def changes_plot(
-    before: Any, after: Any, objective: str = "execution_time", *, tolerance: float = 0.01
+    before: Any,
+    after: Any,
+    objective: str = "execution_time",
+    *,
+    tolerance: float = 0.01,
+    by: Sequence[str] = (),
 ) -> draw.Picture:
     """Draw how every group's best value and its configurations changed.
 
     Parameters
     ----------
-    before, after, objective, tolerance
+    before, after, objective, tolerance, by
         As in :func:`sweep.query.compare_results`.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A row per kernel, device and model: a bar from the fastest-growing to the slowest-growing
+        A row per group: a bar from the fastest-growing to the slowest-growing
         configuration, a mark at the change of the best value, red where it is a regression.
     """
-    found = changes(before, after, objective, tolerance=tolerance)
+    found = changes(before, after, objective, tolerance=tolerance, by=by)
     with draw.picture(9.0, min(1.6 + 0.24 * len(found), 16.0)) as (figure, panels):
         axes = panels[0, 0]
         for i, change in enumerate(found):
@@ -189,7 +194,7 @@ def changes_plot(
             axes.plot(best, i, "D" if fails else "o", color=draw.PALETTE[5 if fails else 0],
                       markersize=6)  # fmt: skip
         axes.axvspan(-100.0 * tolerance, 100.0 * tolerance, color=draw.PALETTE[2], alpha=0.15)
-        labels = [", ".join(filter(None, change.group.values())) for change in found]
+        labels = [", ".join(str(v) for v in c.group.values() if v is not None) for c in found]
         axes.set_yticks(range(len(found)), labels, fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel(f"change of {draw.words(objective)} [%]")

@@ -147,6 +147,36 @@ def errors(predicted: Array, measured: Array) -> tuple[float, float]:
     return float(np.mean(np.abs(predicted - measured) / measured)), float(np.mean(accuracy))
 
 
+def match(wanted: Mapping[str, Array], known: Mapping[str, Array]) -> tuple[Array, Array]:
+    """Return the place of each row of one table among the rows of another, and whether it is there.
+
+    Parameters
+    ----------
+    wanted, known : mapping of str to array
+        Columns by name, at least one; a row of both tables has the same value in each.
+
+    Returns
+    -------
+    places : array of int
+        For each wanted row the first known row that equals it; 0 if there is none.
+    is_there : array of bool
+        Whether there is one.
+    """
+    n, n_known = (len(next(iter(columns.values()))) for columns in (wanted, known))
+    numbers = np.zeros(n + n_known, np.int64)
+    for name in known:
+        both = [columns.get(name, np.empty(0)) for columns in (wanted, known)]
+        if len(both[0]) != n or len({values.dtype.kind in "biuf" for values in both}) > 1:
+            return np.zeros(n, np.intp), np.zeros(n, bool)
+        values, column = np.unique(np.concatenate(both), return_inverse=True)
+        # Renumbered at every step: the product of all lengths may exceed an integer.
+        _, numbers = np.unique(numbers * len(values) + column, return_inverse=True)
+    first = np.full(n + n_known, -1)
+    first[numbers[n:][::-1]] = np.arange(n_known)[::-1]
+    places = first[numbers[:n]]
+    return np.maximum(places, 0), places >= 0
+
+
 # ---------------------------------------------------------------------------- models
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from sweep.errors import QueryError
+from sweep.errors import QueryError, check_known
 from sweep.fields import Array
 from sweep.fronts import front, merge_fronts
 from sweep.query.agreement import or_none
 from sweep.query.answer import Answer
 from sweep.query.grid import Grid, grids_of
-from sweep.query.pairing import Common, common_labels
+from sweep.query.pairing import GROUPED, Common, common_labels, is_apart, labels_of, remarks
 
 OUTCOME = ("what", "before", "after", "change", "regime_before", "regime_after")
 NONE = np.iinfo(np.int64).max
@@ -35,7 +35,8 @@ class Change:
     Attributes
     ----------
     group : mapping
-        The kernel, the device and the model; measured times have no model.
+        The kernel, the device and the model; measured times have no model. Then what else
+        distinguishes groups.
     objective, units : str
         What is compared.
     tolerance : float
@@ -48,6 +49,8 @@ class Change:
         What is read of both results.
     where : mapping
         The model and the device among the common ones.
+    remarks : tuple of str
+        What a reader of all changes must know.
     """
 
     group: Mapping[str, str | None]
@@ -59,6 +62,7 @@ class Change:
     only_after: int
     common: Common
     where: Mapping[str, slice]
+    remarks: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     smallest: Any = np.inf
     largest: Any = -np.inf
@@ -221,6 +225,7 @@ def changes(
     *,
     tolerance: float = 0.01,
     n: int = 0,
+    by: Sequence[str] = (),
 ) -> list[Change]:
     """Return what changed, per kernel, device and (in predictions) model that both results have.
 
@@ -234,11 +239,14 @@ def changes(
         Relative change that counts.
     n : int
         How many changed configurations to keep for :func:`changed_table`.
+    by : sequence of str
+        Further dimensions, each of whose values is judged by itself.
 
     Raises
     ------
     QueryError
-        The results have no kernel, device or model in common, or a number is out of range.
+        The results have no kernel, device or model in common, a number is out of range, or no
+        kernel has a dimension of ``by``.
     """
     if not 0 <= tolerance < np.inf:
         raise QueryError(f"tolerance = {tolerance}: a relative change from 0 on")
@@ -246,14 +254,21 @@ def changes(
         raise QueryError(f"n = {n}: a number of configurations from 0 on")
     old = {grid.kernel: grid for grid in grids_of(before)}
     new = {grid.kernel: grid for grid in grids_of(after)}
-    settings = objective, tolerance, n
-    found = [c for k in old if k in new for c in _of_kernel(old[k], new[k], *settings)]
-    if not found:
+    pairs = [(old[kernel], new[kernel]) for kernel in old if kernel in new]
+    if not pairs:
         raise QueryError("the two results have no kernel, device and model in common")
-    return found
+    known = dict.fromkeys(
+        name for grid, _ in pairs for name in (*grid.dims, *grid.listed) if name not in GROUPED
+    )
+    for name in by:
+        check_known(name, known, f"by: no dimension '{name}'", "there are")
+    said = tuple(remarks(old, new, by))
+    return [c for p in pairs for c in _of_kernel(*p, objective, tolerance, n, by, said)]
 
 
-def _of_kernel(old: Grid, new: Grid, objective: str, tolerance: float, n: int) -> list[Change]:
+def _of_kernel(
+    old: Grid, new: Grid, objective: str, tolerance: float, n: int, by: Sequence[str], said: Any
+) -> list[Change]:
     name = old.resolve(objective)
     if name not in new.variables:
         raise QueryError(f"kernel '{new.kernel}' has no variable '{name}' in the later results")
@@ -263,36 +278,50 @@ def _of_kernel(old: Grid, new: Grid, objective: str, tolerance: float, n: int) -
             f"{', '.join(new.dims)} after)"
         )
     places = {dim: common_labels(old, new, dim) for dim in old.dims}
-    inner = [dim for dim in old.dims if dim not in ("model", "device")]
-    compared = math.prod(len(places[dim][0]) for dim in inner)
+    inner = [dim for dim in old.dims if dim not in GROUPED]
+    apart = [dim for dim in inner if is_apart(old, dim, by)]
+    pooled = [dim for dim in inner if dim not in apart]
+    compared = math.prod(len(places[dim][0]) for dim in pooled)
     only_before, only_after = (
-        int(np.prod([grid.sizes[dim] for dim in inner], dtype=object)) - compared
+        int(np.prod([grid.sizes[dim] for dim in pooled], dtype=object)) - compared
         for grid in (old, new)
     )
     names = [v for v in (name, "regime", "energy") if v in old.variables and v in new.variables]
-    common = Common((old, new), names, places, inner)
     groups = [
         # Measured times have no model.
         list(enumerate(old.coordinates[dim].values[places[dim][0]].tolist()))
         if dim in places
         else [(0, None)]
-        for dim in ("model", "device")
+        for dim in GROUPED
     ]
-    found = [
-        Change({"kernel": old.kernel, "device": device, "model": model}, objective, old.units(name),
-               tolerance, n, only_before, only_after, common,
-               {"model": slice(m, m + 1), "device": slice(d, d + 1)})
-        for (m, model), (d, device) in product(*groups)
-    ]  # fmt: skip
-    for where, numbers in common.blocks():
-        # All models of a device in turn: a plan evaluates them together.
-        for change in sorted(found, key=lambda change: change.where["device"].start):
-            change.add(common.read({**where, **change.where}), numbers)
-    return found
+    changed = []
+    for at in product(*(range(len(places[dim][0])) for dim in apart)):
+        one = {d: np.array([i]) for d, i in zip(apart, at, strict=True)}
+        here = places | {d: (places[d][0][i], places[d][1][i]) for d, i in one.items()}
+        common = Common((old, new), names, here, inner)
+        labels = [labels_of(old, dim, here[dim][0]) for dim in apart]
+        own = {name: column[0].item() for columns in labels for name, column in columns.items()}
+        found = [
+            Change({"kernel": old.kernel, "device": device, "model": model, **own}, objective,
+                   old.units(name), tolerance, n, only_before, only_after, common,
+                   {"model": slice(m, m + 1), "device": slice(d, d + 1)}, said)
+            for (m, model), (d, device) in product(*groups)
+        ]  # fmt: skip
+        for where, numbers in common.blocks():
+            # All models of a device in turn: a plan evaluates them together.
+            for change in sorted(found, key=lambda change: change.where["device"].start):
+                change.add(common.read({**where, **change.where}), numbers)
+        changed += found
+    return changed
 
 
 def compare_results(
-    before: Any, after: Any, objective: str = "execution_time", *, tolerance: float = 0.01
+    before: Any,
+    after: Any,
+    objective: str = "execution_time",
+    *,
+    tolerance: float = 0.01,
+    by: Sequence[str] = (),
 ) -> Answer:
     """Return what changed between two results as a table.
 
@@ -303,13 +332,16 @@ def compare_results(
     tolerance : float
         Relative change that counts: a configuration is ``changed`` beyond it, and a group's
         ``verdict`` is ``slower`` where its best value became worse by more than it, or was lost.
+    by : sequence of str
+        Further dimensions, such as problem sizes, each of whose values is judged by itself.
 
     Returns
     -------
     Answer
-        One row per kernel, device and model.
+        One row per kernel, device, model and value of ``by``. Only configurations that both results
+        have are compared; a note names kernels, devices and models that only one has.
     """
-    return changes_table(changes(before, after, objective, tolerance=tolerance))
+    return changes_table(changes(before, after, objective, tolerance=tolerance, by=by))
 
 
 def changes_table(found: Sequence[Change]) -> Answer:
@@ -319,7 +351,8 @@ def changes_table(found: Sequence[Change]) -> Answer:
     worse = sum(row["verdict"] == "slower" for row in rows)
     note = f"{worse} of {len(rows)} groups are slower at their best by more than {tolerance:.3g}"
     title = f"changes of {found[0].objective}"
-    return Answer.of(title, rows, ("kernel", "device", "model"), notes=(note,))
+    names = dict.fromkeys(name for change in found for name in change.group)
+    return Answer.of(title, rows, tuple(names), notes=(note, *found[0].remarks))
 
 
 def changed_configurations(
@@ -329,6 +362,7 @@ def changed_configurations(
     objective: str = "execution_time",
     *,
     tolerance: float = 0.01,
+    by: Sequence[str] = (),
 ) -> Answer:
     """Return which configurations changed between two results: optima, fronts, largest changes.
 
@@ -340,7 +374,7 @@ def changed_configurations(
         Configurations to list per kernel, device and model, besides the best before and after:
         those that became valid or invalid, then the largest changes beyond the tolerance, and as
         many that entered or left the time-energy front.
-    objective, tolerance
+    objective, tolerance, by
         As in :func:`compare_results`.
 
     Returns
@@ -354,7 +388,7 @@ def changed_configurations(
     QueryError
         As :func:`compare_results`.
     """
-    return changed_table(changes(before, after, objective, tolerance=tolerance, n=n))
+    return changed_table(changes(before, after, objective, tolerance=tolerance, n=n, by=by))
 
 
 def changed_table(found: Sequence[Change]) -> Answer:

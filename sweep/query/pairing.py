@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import PROBLEM, STACKED, Array
+from sweep.fields import PROBLEM, PROBLEM_SIZE, STACKED, Array
+from sweep.query.agreement import match
 from sweep.query.blocks import boxes
 from sweep.query.filters import Selection, select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.resting import names_in
 
 NO_SELECTION = "select one with NAME=VALUE"
+
+GROUPED = ("model", "device")
+"""Dimensions whose values are always compared apart."""
 
 POINTS = 1 << 18
 """Configurations of a block: both results are evaluated for it by all models."""
@@ -223,7 +227,7 @@ def _places(
     inside = np.ones(rows, bool)
     places: dict[str, Array] = {}
     for dim in grid.dims:
-        if dim in ("model", "device"):
+        if dim in GROUPED:
             continue
         kept = selection.indices[dim]
         known = labels_of(grid, dim, kept)
@@ -282,36 +286,6 @@ def labels_of(grid: Grid, dim: str, index: Any = slice(None)) -> dict[str, Array
     """Return the labels of a dimension by name: lists of configurations, problems have several."""
     names = {STACKED: list(grid.stacked), PROBLEM: list(grid.listed)}.get(dim) or [dim]
     return {name: grid.coordinates[name].values[index] for name in names}
-
-
-def match(wanted: Mapping[str, Array], known: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Return the place of each row of one table among the rows of another, and whether it is there.
-
-    Parameters
-    ----------
-    wanted, known : mapping of str to array
-        Columns by name, at least one; a row of both tables has the same value in each.
-
-    Returns
-    -------
-    places : array of int
-        For each wanted row the first known row that equals it; 0 if there is none.
-    is_there : array of bool
-        Whether there is one.
-    """
-    n, n_known = (len(next(iter(columns.values()))) for columns in (wanted, known))
-    numbers = np.zeros(n + n_known, np.int64)
-    for name in known:
-        both = [columns.get(name, np.empty(0)) for columns in (wanted, known)]
-        if len(both[0]) != n or len({values.dtype.kind in "biuf" for values in both}) > 1:
-            return np.zeros(n, np.intp), np.zeros(n, bool)
-        values, column = np.unique(np.concatenate(both), return_inverse=True)
-        # Renumbered at every step: the product of all lengths may exceed an integer.
-        _, numbers = np.unique(numbers * len(values) + column, return_inverse=True)
-    first = np.full(n + n_known, -1)
-    first[numbers[n:][::-1]] = np.arange(n_known)[::-1]
-    places = first[numbers[:n]]
-    return np.maximum(places, 0), places >= 0
 
 
 # ---------------------------------------------------------------------------- two results
@@ -385,3 +359,31 @@ def common_labels(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
     if not is_common.any():
         raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
     return np.flatnonzero(is_common), places[is_common]
+
+
+def is_apart(grid: Grid, dim: str, by: Sequence[str]) -> bool:
+    """Return whether a dimension is named in ``by``, itself or, of a list, one of its sizes."""
+    return bool({dim, *(grid.listed if dim == PROBLEM else ())} & {*by})
+
+
+def remarks(old: Mapping[str, Grid], new: Mapping[str, Grid], by: Sequence[str]) -> Iterator[str]:
+    """Yield what a comparison leaves out: what one result lacks, and sizes but for their best."""
+    sides = []
+    for grids in (old, new):
+        own = {("kernel", kernel) for kernel in grids}
+        for grid in grids.values():
+            for dim in {*GROUPED} & {*grid.coordinates}:
+                own |= {(dim, str(value)) for value in grid.coordinates[dim].values.flat}
+        sides.append(own)
+    for side, when in enumerate(("earlier", "later")):
+        if names := ", ".join(" ".join(pair) for pair in sorted(sides[side] - sides[1 - side])):
+            yield f"not compared, because only the {when} results have it: {names}"
+    pooled = dict.fromkeys(
+        dim
+        for grid in (old[kernel] for kernel in old if kernel in new)
+        for dim in grid.dims
+        if grid.sizes[dim] > 1 and grid.long_name(dim).startswith(PROBLEM_SIZE)
+        if not is_apart(grid, dim, by)
+    )
+    if pooled:
+        yield f"the best is that over all {', '.join(pooled)}: --by judges each value by itself"

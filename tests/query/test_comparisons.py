@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sweep import Plan, plot
 from sweep.cli import main
 from sweep.errors import QueryError
+from sweep.evaluation.planned import evaluate
 from sweep.plot import draw
 from sweep.query import changed_configurations, compare_models, compare_results
 from sweep.query.agreement import average_ranks, model_pairs, spearman
@@ -92,6 +93,28 @@ def test_compare_results__nothing_in_common():
     other = xr.DataTree.from_dict({"other": results([1])["k"].to_dataset()})
     with pytest.raises(QueryError, match="in common"):
         compare_results(results([1]), other)
+
+
+def test_compare_results__judges_each_size_by_itself_if_it_is_asked_to():
+    plan = {"devices": ["gtx_280"], "models": ["hong_kim"], "axes": {"n": [65536, 16777216]}}
+    before = evaluate(Plan(kernels=["vector_add", "mat_naive"], **plan)).compute()
+    after = before["vector_add"].to_dataset().copy(deep=True)
+    after["execution_time"][{"n": 1}] *= 2  # the best over both sizes remains that of the first
+    pooled = compare_results(before, after)
+    assert [row["verdict"] for row in pooled] == ["ok"]
+    assert pooled.notes[1:] == (
+        "not compared, because only the earlier results have it: kernel mat_naive",
+        "the best is that over all n: --by judges each value by itself",
+    )
+    apart = compare_results(before, after, by=["n"])
+    assert [(row["n"], row["verdict"]) for row in apart] == [(65536, "ok"), (16777216, "slower")]
+    assert len(apart.notes) == 2
+    first = changed_configurations(before, after, 1, by=["n"]).rows[-1]
+    assert (first["n"], first["change"]) == (16777216, 1.0)
+    labels = plot.changes_plot(before, after, by=["n"]).axes[0].get_yticklabels()
+    assert labels[1].get_text() == "vector_add, gtx_280, hong_kim, 16777216"
+    with pytest.raises(QueryError, match="by: no dimension 'm'"):
+        compare_results(before, after, by=["m"])
 
 
 def test_compare_results__measured_times_have_no_model():
