@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sweep.errors import SweepError, counted, nearest
-from sweep.fields import VARIANTS
+from sweep.fields import COMMON_FIELDS, VARIANTS, Field
 from sweep.models import get_model, model_names
 from sweep.query.table import aligned
 from sweep.query.texts import is_terminal, terminal_width, wrapped
@@ -138,10 +138,7 @@ def list_(arguments: argparse.Namespace) -> int:
     elif what == "fields":
         from sweep.evaluation.variables import all_fields
 
-        rows = [
-            (name, f"{field.long_name} [{field.units}] {field.equation}".rstrip())
-            for name, field in all_fields().items()
-        ]
+        rows = [(name, _field_text(field)) for name, field in all_fields().items()]
     else:
         names, describe, _ = KINDS[what]
         rows = [(name, describe(name)) for name in names()]
@@ -151,6 +148,16 @@ def list_(arguments: argparse.Namespace) -> int:
             "\n".join(wrapped(line, terminal_width(), indent=indent) if is_terminal() else [line])
         )
     return 0
+
+
+def _field_text(field: Field) -> str:
+    """Return what a variable is, its unit or that it is a code, and its equation."""
+    from sweep.evaluation.variables import DEFAULT_OUTPUTS
+
+    is_kept = field.name in DEFAULT_OUTPUTS or field.name not in COMMON_FIELDS
+    unit = " (code)" if field.kind == "code" else "" if field.units == "1" else f" [{field.units}]"
+    left_out = "" if is_kept else "only if `outputs` names it"
+    return "; ".join(filter(None, (field.long_name + unit, field.equation, left_out)))
 
 
 def _applicable(arguments: argparse.Namespace) -> list[tuple[str, str]]:

@@ -505,10 +505,10 @@ MODEL = Model(
     symbols=SYMBOLS,
     inputs=INPUTS,
     fields=(
-        Field("concurrent_warps", "1", "concurrent warps on a compute unit", "concWarps", "(V-B)"),
-        Field("runs", "1", "runs of a compute unit", "runsCU", "(V-B)"),
+        Field("concurrent_warps", "1", "warps on a compute unit at once", "concWarps", "(V-B)"),
+        Field("runs", "1", "runs, each of the warps that a compute unit holds", "runsCU", "(V-B)"),
         Field("run_cycles", "cycle", "time of one run", "cyclesOfRun", "(derived)"),
-        Field("chain_cycles", "cycle", "one warp's chain of dependent instructions",
+        Field("chain_cycles", "cycle", "time of one warp's chain of dependent instructions",
               "sum n*Lambda", "(derived)"),
     ),
     regimes=REGIMES,

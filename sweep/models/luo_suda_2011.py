@@ -529,9 +529,10 @@ MODEL = Model(
     symbols=SYMBOLS,
     inputs=INPUTS,
     fields=(
-        Field("memory_parallel_degree", "1", "memory access parallel degree of the last period",
-              "MPD", "(2)"),
-        Field("computation_parallel_degree", "1", "computation parallel degree", "CPD", "(3), (4)"),
+        Field("memory_parallel_degree", "1",
+              "warps that access memory at the same time, in the last period", "MPD", "(2)"),
+        Field("computation_parallel_degree", "1", "warps that compute at the same time", "CPD",
+              "(3), (4)"),
     ),
     regimes=REGIMES,
     bodies={"corrected": body, "printed": body},

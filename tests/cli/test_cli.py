@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ import sweep
 from sweep import plot
 from sweep.cli import main
 from sweep.cli.parser import build_parser
+from sweep.evaluation.variables import all_fields
 from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
 from sweep.runs.running import run
@@ -259,7 +261,13 @@ def test_list(said):
         convolution, xgemm, clocks = get_model(name).accuracy
         assert f"{convolution:g} and {xgemm:g} % slower" in text and f"{clocks:.1f} % off" in text
         assert text.startswith(get_model(name).purpose) and get_model(name).reference in text
-    assert "execution_time" in said("list", "fields")
+    fields = said("list", "fields")
+    assert re.search(r"^energy +predicted energy: [a-z ]+ \[J\]$", fields, re.M)
+    assert re.search(
+        r"^bound .* \(code\)\n(.*\n)+blocks .*; only if `outputs` names it$", fields, re.M
+    )
+    for name, field in all_fields().items():
+        assert field.long_name != field.name.replace("_", " "), f"{name}: its name explains nothing"
     everything = said("list")
     for what in (*known, "recipes"):
         assert f"{what}:\n{said('list', what)}" in everything
@@ -318,7 +326,7 @@ def test_output_that_nobody_takes(tmp_path, store):
         ((*slower, "--list", "1000", "--format", "json"), write, 1, ""),
         (("list", "fields"), full, 2, "sweep: output: No space left on device\n"),
     ):
-        done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, env=environment(),
-                              text=True)  # fmt: skip
+        done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, text=True,
+                              env=environment())  # fmt: skip
         os.close(output)
         assert (done.returncode, done.stderr) == (code, error)

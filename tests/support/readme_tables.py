@@ -14,6 +14,7 @@ from typing import Any
 
 import sweep
 from sweep import plot
+from sweep.evaluation.variables import DEFAULT_OUTPUTS
 from sweep.fields import COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS, VARIANTS
 from sweep.space import what_is_missing
 from sweep.specs import list_devices, load_device
@@ -174,7 +175,12 @@ def variables() -> str:
     """Return the variables that all models share."""
     where = {"model": "model and everything", "launch": "device, sizes, tuning parameters"}
     rows = [
-        row(f"`{f.name}`", "" if f.units == "1" else f.units, where[f.depends], f.long_name)
+        row(
+            f"`{f.name}`{'' if f.name in DEFAULT_OUTPUTS else ' *'}",
+            "" if f.units == "1" else f.units,
+            where[f.depends],
+            f.long_name,
+        )
         for f in COMMON_FIELDS.values()
     ]
     return "\n".join(["| variable | unit | depends on | meaning |", row(*["---"] * 4), *rows])
