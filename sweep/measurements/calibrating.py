@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -198,13 +197,13 @@ def _fitted(
 ) -> tuple[float, dict[str, float]]:
     """Return the scale and the shifts of hit rates that fit best."""
     n, shifts, scale = len(measured), dict[str, float](), 1.0
-    told: Iterator[None] = iter(())
-
-    def telling(trials: int) -> Iterator[None]:
-        return map(progress, range(1, trials + 1), repeat(trials))
+    done = trials = 0
 
     def spread(more: dict[str, float]) -> float:
-        next(told, None)
+        nonlocal done
+        done += 1
+        if trials:
+            progress(done, trials)
         logs = np.log(measured / times(scale, shifts | more))
         return float(np.var(logs)) if np.isfinite(logs).all() else np.inf
 
@@ -215,7 +214,7 @@ def _fitted(
 
     best = criterion(spread({}), 2)  # the scale and the variance
     while len(shifts) < len(paths):
-        told = telling(len(COARSE) * (len(paths) - len(shifts)) + REFINING)
+        done, trials = 0, len(COARSE) * (len(paths) - len(shifts)) + REFINING
         tried = {path: min((spread({path: shift}), shift) for shift in COARSE.tolist())
                  for path in paths if path not in shifts}  # fmt: skip
         path = min(tried, key=lambda path: tried[path][0])
@@ -225,7 +224,7 @@ def _fitted(
             break
         best, shifts[path] = found, shift
     scale = _scaled(times, measured, shifts)
-    told = telling(2 * len(shifts) * REFINING)
+    done, trials = 0, 2 * len(shifts) * REFINING
     for path in [*shifts, *shifts]:  # what follows from each other
         shifts[path] = _refined(spread, path, shifts[path])[1]
         scale = _scaled(times, measured, shifts)
