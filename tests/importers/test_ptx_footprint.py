@@ -103,6 +103,7 @@ LOAD = """
      "mad.lo.s32 %r3, %r2, %r5, %r6;", 0),  # two strides, neither of them a multiple of the other
     ("and.b32 %r3, %r1, 31;", 1 - 1 / (2 * 4096)),  # both warps of a block, too
     ("ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),  # a sector of the index; its word is anywhere
+    ("setp.lt.s32 %p1, %r1, 48; mov.u32 %r3, 0; @%p1 ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),
 ])  # fmt: skip
 def test_blocks__read_again_what_their_index_does_not_change(index, expected):
     text = f"{HEAD}{LOAD.format(index=index)}}}"

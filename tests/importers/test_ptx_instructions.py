@@ -206,11 +206,18 @@ STORED = "st.global.b32 [%rd1], %r9; st.global.b64 [%rd1], %rd9; st.global.f32 [
      {"integer": 4}),
     ("mul.ftz.f32 %f5, %f1, %f2; add.f32 %f9, %f5, %f3;", {"fp32": 2}),
     ("div.rn.f32 %f9, %f1, 0f41200000;", {"fp32": 6, "control": 3}),
+    ("mov.b64 {%r5, %r6}, %rd1; add.s32 %r9, %r5, %r6;", {"integer": 1}),
 ])  # fmt: skip
 def test_machine__executes_what_ptxas_makes(code, counts):
     assert kernel(LOADED + code + STORED).instructions() == counts
     old = function(LOADED + code + STORED)
     assert machine_counts(control_flow(old), "sm_35") == {}
+
+
+@pytest.mark.parametrize("name", ["mul.f32x2 %rd5, %rd1,", "fma.rn.f32x2 %rd5, %rd1, %rd1,"])
+def test_two_products_in_one_instruction__take_the_lanes_twice(name):
+    code = f"mov.b64 %rd2, {{%f1, %f2}}; {name} %rd2; mov.b64 {{%f3, %f4}}, %rd5;"
+    assert kernel(code).instructions() == {"fp32": 2}
 
 
 PLACE = """

@@ -103,6 +103,9 @@ class Lanes:
         self._found: dict[Register, Numbers | None] = {}
         writes = Counter(r for i in function.instructions() for r in i.reads_and_writes[1])
         self._changing = {register for register, n in writes.items() if n > 1}
+        for one in function.instructions():  # a masked load's register has another number first
+            if one.opcode == "ld" and not any(m.startswith("param") for m in one.modifiers):
+                self._found |= dict.fromkeys(one.reads_and_writes[1])
         with np.errstate(all="ignore"):
             for instruction in function.instructions():
                 self._write(instruction)

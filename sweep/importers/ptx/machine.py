@@ -129,6 +129,8 @@ def _alone(one: Instruction, divisors: set[Operand], capability: float) -> Count
     counts = MACHINE.get(one.name)
     if one.name.startswith("cvt.rn") and capability < PACKS:
         return None
+    if one.name == "mov.b64" and any(isinstance(x, tuple) and len(x) == 2 for x in one.operands):
+        return {}  # 64 bits lie in two registers, side by side
     if one.opcode in ("div", "rem") and counts and one.operands:
         divisor = one.operands[-1]
         if "f32" in one.modifiers and not isinstance(divisor, Register):  # its inverse is known
