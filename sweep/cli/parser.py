@@ -104,7 +104,7 @@ def _call(function: str, arguments: argparse.Namespace) -> int:
 
             check_free(Path(output), overwrite=arguments.overwrite)
             if name not in made and not Path(output).parent.is_dir():
-                reason = f"No such file: there is no directory '{Path(output).parent}'"
+                reason = f"there is no directory '{Path(output).parent}'"
                 raise SweepError(f"{output}: cannot be written: {reason}")
     module, _, name = function.partition(".")
     return getattr(importlib.import_module(f"sweep.cli.{module}"), name)(arguments)

@@ -183,7 +183,7 @@ def kernel_in(text: str, entry: str = "") -> Kernel:
 
 
 def findings(
-    text: str, entry: str, block: Block | None, arguments: Mapping[str, float], *, count: bool
+    kernel: Kernel, block: Block | None, arguments: Mapping[str, float], *, count: bool
 ) -> dict[str, float]:
     """Return what machine code shows of a kernel: registers, shared memory, spills, instructions.
 
@@ -194,7 +194,6 @@ def findings(
     CompileError
         A branch cannot be followed, or the block is unknown.
     """
-    kernel = kernel_in(text, entry)
     facts = kernel.facts
     found: dict[str, float] = {
         "registers": facts.get("NumVgprs", facts["next_free_vgpr"]),

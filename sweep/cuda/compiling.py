@@ -299,7 +299,8 @@ def _findings(
     """Return what machine code or PTX shows, or why its instructions cannot be counted."""
     found: dict[str, Any]
     if isinstance(output, str):
-        of_code = partial(amdgpu.findings, output, task.entry, block, task.arguments)
+        kernel = amdgpu.kernel_in(output, task.entry)
+        of_code = partial(amdgpu.findings, kernel, block, task.arguments)
         found, count = of_code(count=False), partial(of_code, count=True)
     else:
         entry, found = resources(output.log, task.entry)

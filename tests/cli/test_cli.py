@@ -239,7 +239,7 @@ def test_plot_that_cannot_be(folder, capsys, store):
         (("clocks", *HERE, "-o", "picture.xyz"), "the suffix must be one of"),
         (
             ("clocks", *HERE, "-o", "nowhere/a.png"),
-            "nowhere/a.png: cannot be written: No such file",
+            "nowhere/a.png: cannot be written: there is no directory 'nowhere'",
         ),
     ):
         assert message in refused(capsys, "plot", store, *words)

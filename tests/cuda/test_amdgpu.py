@@ -129,7 +129,7 @@ def test_clang__instructions_of_a_convolution(target):
     source = (ROOT / "tests" / "data" / "cuda" / "convolution.cu").read_text()
     options = [f"-D{name}={value}" for name, value in macros.items()]
     text = amdgpu.load().compile(source, "convolution.cu", target, options)
-    found = amdgpu.findings(text, "", (32, 4, 1), {}, count=True)
+    found = amdgpu.findings(amdgpu.kernel_in(text), (32, 4, 1), {}, count=True)
     products = 5 * 5 * 4
     assert found["shared_bytes"] == 4 * (64 + 4) * (8 + 4)
     if target == "gfx1032":
