@@ -76,6 +76,8 @@ def triton(arguments: argparse.Namespace) -> int:
     from sweep.cuda.triton import import_triton, jobs_of, kernel_of, read_configs
     from sweep.cuda.triton_compiling import compile_all
 
+    if not arguments.targets:
+        raise SweepError("--target: names none: write sm_80,sm_90")
     kernel = kernel_of(arguments.place)
     configs = read_configs(kernel, arguments.configs)
     jobs = [

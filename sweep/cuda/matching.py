@@ -16,6 +16,9 @@ from sweep.importers.ptx.registers import WARP, Sides
 from sweep.importers.ptx.summary import check_complete
 from sweep.specs.formats import KERNEL
 
+MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+"""Largest grid in x, y and z (CUDA C++ Programming Guide, compute capability 3.0 and later)."""
+
 _TILE_KEYS = tuple(key.name for key in KERNEL["tile_order"].keys)
 
 
@@ -100,10 +103,12 @@ def sides_of(sides: Sequence[int | str], names: Mapping[str, Setting], option: s
     Raises
     ------
     PtxError
-        One is no whole number from 1 on.
+        One is no whole number from 1 on, or more than CUDA starts.
     """
     found = [number_of(side, names) if isinstance(side, str) else side for side in sides]
-    for side, number in zip(sides, found, strict=True):
+    for side, number, most in zip(sides, found, MOST_BLOCKS, strict=True):
+        if number > most:
+            raise PtxError(f"{option} '{side}' is {number:g}: {most:,} at most")
         if number < 1 or number != int(number):
             raise PtxError(f"{option} '{side}' is {number:g}: must be a whole number from 1 on")
     x, y, z = map(int, found)

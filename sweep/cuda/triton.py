@@ -68,14 +68,17 @@ def import_triton() -> Any:
     Raises
     ------
     SweepError
-        It is not installed.
+        It is not installed, or too old.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return importlib.import_module("triton")
+            found = importlib.import_module("triton")
     except ImportError:
         raise SweepError("Triton is not installed: pip install 'kernel-sweep[compilers]'") from None
+    if not hasattr(found, "knobs"):
+        raise SweepError(f"Triton {found.__version__} is too old: 3.4 or later is needed")
+    return found
 
 
 def attribute_of(place: str) -> Any:
@@ -91,19 +94,20 @@ def attribute_of(place: str) -> Any:
         raise SweepError(f"'{place}': must be MODULE:NAME, such as kernels.py:matmul_kernel")
     path = Path(module_name)
     try:
-        if path.suffix == ".py":
-            sys.path.insert(0, str(path.parent.absolute()))
-            spec = importlib.util.spec_from_file_location(path.stem, path)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[path.stem] = module
-            spec.loader.exec_module(module)
-        else:
-            sys.path.insert(0, os.getcwd())
-            module = importlib.import_module(module_name)
+        with contextlib.redirect_stdout(sys.stderr):  # the screen is for the kernel file
+            if path.suffix == ".py":
+                sys.path.insert(0, str(path.parent.absolute()))
+                spec = importlib.util.spec_from_file_location(path.stem, path)
+                assert spec is not None and spec.loader is not None
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[path.stem] = module
+                spec.loader.exec_module(module)
+            else:
+                sys.path.insert(0, os.getcwd())
+                module = importlib.import_module(module_name)
     except SweepError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SweepError(f"{module_name}: cannot be imported: {first_line(error)}") from None
     if not hasattr(module, name):
         check_known(name, vars(module), f"{module_name} has no '{name}'", "", SweepError)
@@ -281,7 +285,7 @@ def _heuristics(kernel: Kernel, known: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in OPTIONS}
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Return an error's kind and the first line of its text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:MOST_WORDS]

@@ -219,6 +219,7 @@ MISTAKES = {
     "registers": ({}, [*GIVEN, "--registers", "9"], "--registers: is for one file; for many, --"),
     "stages": ({}, [*GIVEN, "--stages", "tasks"], "--stages tasks: for many files, loops or none"),
     "grid": ({}, [*GIVEN[:4], "--grid", "n/BM,n/BK/100"], "'n/BK/100' is 0.64: must be a whole"),
+    "large_grid": ({}, [*GIVEN[:4], "--grid", "n,n*n"], "'n*n' is 1.04858e+06: 65,535 at most"),
 }  # fmt: skip
 
 

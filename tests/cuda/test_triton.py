@@ -115,6 +115,9 @@ def test_missing_triton__is_one_line_with_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "triton", None)
     message = refused(capsys, *COMMAND)
     assert message == "Triton is not installed: pip install 'kernel-sweep[compilers]'"
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.2.0"))
+    assert refused(capsys, *COMMAND) == "Triton 3.2.0 is too old: 3.4 or later is needed"
+    assert refused(capsys, *COMMAND, "--target", "").startswith("--target: names none")
 
 
 def test_signature__has_types_constants_and_multiples(fake):
@@ -169,13 +172,16 @@ def test_configs__come_from_the_kernel_a_list_or_a_file(fake, monkeypatch):
 @pytest.mark.parametrize(("place", "message"), [
     ("kernels", "must be MODULE:NAME"), ("nothing_here:k", "nothing_here: cannot be imported"),
     ("bad.py:k", "bad.py: cannot be imported: ZeroDivisionError"), ("json:dumpz", "json has no 'd"),
+    ("ends.py:k", "ends.py: cannot be imported: SystemExit: 3"),
 ])  # fmt: skip
-def test_places__mistakes_are_named(folder, monkeypatch, place, message):
+def test_places__mistakes_are_named(folder, monkeypatch, capsys, place, message):
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("bad.py").write_text("1 / 0", encoding="utf-8")
+    Path("ends.py").write_text("print('begins')\nraise SystemExit(3)", encoding="utf-8")
     with pytest.raises(sweep.errors.SweepError) as error:
         triton.attribute_of(place)
     assert message in str(error.value)
+    assert capsys.readouterr().out == ""  # where the kernel file goes
 
 
 @pytest.mark.slow
