@@ -365,6 +365,11 @@ def _list_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
     notes = [note for note in every if isinstance(note, NoResult | LeftOut)]
     if not rows:
         raise QueryError(f"--format {form}: {'; '.join(notes) or 'no row is left'}")
+    if form == "triton":  # sizes in capitals, such as N, are no parameters
+        from sweep.runs.record import space_behind
+
+        sizes = {name for one in space_behind(arguments.data).kernels for name in one.kernel.sizes}
+        rows = [{n: v for n, v in row.items() if n not in sizes} for row in rows]
     text = text_of_form(form, rows, getattr(arguments, "rename", None))
     for note in notes:
         print(f"sweep: {printable(note)}", file=sys.stderr)

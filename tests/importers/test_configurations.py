@@ -12,6 +12,7 @@ import pytest
 from sweep.cli import main
 from sweep.errors import QueryError
 from sweep.importers.tuners.configurations import MOE, text_of_form, triton_configs_text, vllm_text
+from sweep.specs import load_kernel
 
 PLAN = """schema = 1
 kernels = ["{kernel}"]
@@ -65,6 +66,14 @@ def test_triton__each_configuration_once(asked):
     for call in calls:
         assert {k.arg for k in call.keywords} == {"num_warps", "num_stages"}
         assert {"BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M"} <= ast.literal_eval(call.args[0]).keys()
+
+
+def test_triton__sizes_in_capitals_are_no_parameters(asked, tmp_path):
+    text = load_kernel("triton_matmul").text.replace('name = "triton_matmul"', 'name = "own"')
+    own = tmp_path / "own.toml"
+    own.write_text(text.replace("[sizes]", "[sizes]\nROWS = 4096", 1), "utf-8")
+    code, text, _ = asked("./own.toml", "m = [1024]", "--by", "ROWS", "--format", "triton")
+    assert code == 0 and "ROWS" not in text and '"BLOCK_M": ' in text
 
 
 def test_what_is_lacking_is_named(asked):
