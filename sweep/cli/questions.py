@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.errors import QueryError, counted, printable
+from sweep.errors import QueryError, StoreError, counted, printable
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
 from sweep.query.texts import PIPE_WIDTH, LeftOut, NoResult, encodable, terminal_width, wrapped
@@ -368,8 +368,9 @@ def _list_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
     if form == "triton":  # sizes in capitals, such as N, are no parameters
         from sweep.runs.record import space_behind
 
-        sizes = {name for one in space_behind(arguments.data).kernels for name in one.kernel.sizes}
-        rows = [{n: v for n, v in row.items() if n not in sizes} for row in rows]
+        with suppress(StoreError):  # measured times have no plan
+            known = {n for one in space_behind(arguments.data).kernels for n in one.kernel.sizes}
+            rows = [{n: v for n, v in row.items() if n not in known} for row in rows]
     text = text_of_form(form, rows, getattr(arguments, "rename", None))
     for note in notes:
         print(f"sweep: {printable(note)}", file=sys.stderr)
