@@ -14,36 +14,39 @@ OLD, NEW = "radeon_pro_w7800", "rtx_2080_ti"  # without and with rows of the tab
 
 
 def counts(device, z, unroll, soa, **more):
-    chosen = {"atoms": 256} | dict(zip(NAMES, (z, unroll, soa), strict=True))
+    chosen = {"atoms": 64} | dict(zip(NAMES, (z, unroll, soa), strict=True))
     work = launched("coulomb_sum", device, WORK_GROUP_SIZE_X=32, **chosen | more).workload
     return {name: count.item() for name, count in work.instructions.items()}, work
 
 
 @pytest.mark.parametrize(("z", "unroll", "soa"), [
-    (1, 0, 1), (4, 0, 0), (16, 0, 1), (32, 0, 0), (4, 1, 0), (8, 4, 1), (32, 8, 0),
+    (1, 0, 1), (4, 0, 0), (16, 0, 1), (32, 0, 0), (8, 1, 0), (16, 1, 1), (32, 2, 0),
 ])  # fmt: skip
 def test_formulas_for_devices_without_rows__agree_with_the_table(z, unroll, soa):
     compiled, _ = counts(NEW, z, unroll, soa)
     written, _ = counts(OLD, z, unroll, soa)
     assert written["fp32"] == pytest.approx(compiled["fp32"], rel=0.001)
-    assert written["special"] == compiled["special"] == 256 * z
+    assert written["special"] == compiled["special"] == 64 * z
     total = sum(compiled.values())
     assert sum(written.values()) == pytest.approx(total, rel=0.12)
 
 
 def test_counts_grow_with_the_atoms():
     few, _ = counts(NEW, 8, 0, 1)
-    many, _ = counts(NEW, 8, 0, 1, atoms=1024)
+    many, _ = counts(NEW, 8, 0, 1, atoms=256)
     assert many["fp32"] == 4 * few["fp32"]
 
 
-def test_sums_of_a_loop_lie_in_local_memory():
-    def sums(unroll):
-        _, work = counts(NEW, 16, unroll, 0)
-        return {a.name: a.count.item() for a in work.global_accesses if a.name.startswith("sums")}
-
-    assert sums(4) == {"sums_load": 256 * 16, "sums_store": 256 * 16}
-    assert sums(0) == {"sums_load": 0, "sums_store": 0}
+# Of NVRTC 12.9.86 for sm_75: words that a thread loads from local memory, and moves, a point and atom.
+@pytest.mark.parametrize(("z", "unroll", "soa", "words", "moves"), [
+    (16, 0, 0, 0, 0), (2, 1, 0, 0, 6), (8, 1, 1, 1, 0.4), (8, 4, 0, 0, 4.4), (16, 2, 0, 1, 0.2),
+    (16, 2, 1, 0, 16.2), (16, 4, 0, 0, 8.2), (32, 2, 1, 1, 0.1), (32, 16, 0, 0, 16.1),
+])  # fmt: skip
+def test_sums_of_a_loop_lie_in_local_memory_or_moves_choose_them(z, unroll, soa, words, moves):
+    found, work = counts(NEW, z, unroll, soa)
+    sums = [a for a in work.global_accesses if a.name.startswith("sums")]
+    assert [(a.count * a.bytes).item() for a in sums] == [4 * words * 64 * z] * 2
+    assert found["move"] / (64 * z) == pytest.approx(moves, abs=0.2)
 
 
 def test_registers_are_the_compilers():
