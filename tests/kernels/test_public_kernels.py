@@ -120,6 +120,17 @@ def test_spmv__every_word_of_the_matrix_is_moved(device):
     assert 32 * values.sectors.item() * values.count.item() * warps >= 4 * 131 * 131072
 
 
+# Of NVRTC 12.9.86, a plane: single precision, integers, branches and moves (PTX: 25, 18, 4, 1).
+@pytest.mark.parametrize(("device", "counts"), [
+    ("gtx_1080_ti", (25, 23.7, 4.8, 1.3)), ("rtx_2080_ti", (25, 12.1, 0.1, 1.3)),
+    ("rtx_3090", (25, 12.9, 0.2, 1.5)), (WITHOUT_ROWS, (25, 12.1, 0.1, 1.3)),
+])  # fmt: skip
+def test_stencil__instructions_of_a_plane_are_those_of_machine_code(device, counts):
+    found = launched("stencil_3d", device, **CHOSEN["stencil_3d"]).workload.instructions
+    for name, count in zip(("fp32", "integer", "control", "move"), counts, strict=True):
+        assert found[name].item() / 376 == pytest.approx(count, abs=0.1)
+
+
 def test_stencil__higher_blocks_load_less_of_the_margin():
     def loaded(rows):
         chosen = CHOSEN["stencil_3d"] | {"k_blockDimMaxY": rows}
