@@ -37,7 +37,7 @@ def test_counts_grow_with_the_atoms():
     assert many["fp32"] == 4 * few["fp32"]
 
 
-# Of NVRTC 12.9.86 for sm_75: words that a thread loads from local memory, and moves, a point and atom.
+# Of NVRTC 12.9.86 for sm_75, a point and atom: words from local memory, and moves.
 @pytest.mark.parametrize(("z", "unroll", "soa", "words", "moves"), [
     (16, 0, 0, 0, 0), (2, 1, 0, 0, 6), (8, 1, 1, 1, 0.4), (8, 4, 0, 0, 4.4), (16, 2, 0, 1, 0.2),
     (16, 2, 1, 0, 16.2), (16, 4, 0, 0, 8.2), (32, 2, 1, 1, 0.1), (32, 16, 0, 0, 16.1),

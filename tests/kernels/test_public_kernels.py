@@ -139,6 +139,24 @@ def test_stencil__higher_blocks_load_less_of_the_margin():
     assert [loaded(rows) for rows in (4, 8, 16, 32)] == sorted(map(loaded, (4, 8, 16, 32)))[::-1]
 
 
+# Of NVRTC 12.9.86 for sm_75, a body: integers, moves, loads from shared and local memory.
+@pytest.mark.parametrize(("chosen", "integer", "move", "shared", "local"), [
+    ((1, 1, 0, 1, 0), 10.0, 8.0, 0, 0), ((1, 1, 0, 0, 1), 6.0, 0, 4, 0),
+    ((2, 2, 0, 1, 1), 3.0, 0, 2, 0), ((2, 0, 1, 1, 1), 9.0, 4.0, 4, 12),
+    ((4, 0, 0, 1, 1), 3.0, 0, 2, 0), ((8, 8, 8, 1, 1), 0.4, 0, 1, 0),
+    ((8, 8, 1, 1, 0), 32.9, 1.4, 0, 48), ((8, 4, 4, 0, 1), 8.8, 1.5, 4, 12),
+])  # fmt: skip
+def test_nbody__counts_are_those_of_machine_code(chosen, integer, move, shared, local):
+    own = dict(zip(list(CHOSEN["nbody"])[1:], chosen, strict=True))
+    launch = launched("nbody", "rtx_2080_ti", WORK_GROUP_SIZE_X=256, **own)
+    found = launch.workload.instructions
+    assert found["integer"].item() / 131072 == pytest.approx(integer, abs=0.1)
+    assert found["move"].item() / 131072 == pytest.approx(move, abs=0.1)
+    access = accesses_of(launch)
+    loads = [access[name].count.item() / 131072 for name in ("buffer_load", "sums_load")]
+    assert loads == [shared, local]
+
+
 def test_nbody__sums_in_local_memory_are_slower():
     chosen = {"OUTER_UNROLL_FACTOR": 4, "INNER_UNROLL_FACTOR2": 4}
     assert seconds("nbody", **chosen | {"INNER_UNROLL_FACTOR2": 1}) > seconds("nbody", **chosen)
