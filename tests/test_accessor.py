@@ -1,7 +1,5 @@
 """The questions as methods of xarray's data."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Error messages: one line, without control characters."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """What is kept of groups, against brute force: ties, NaN and infinities included."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

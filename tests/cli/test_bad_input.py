@@ -1,7 +1,5 @@
 """Bad input: one clear line, exit code 2, and nothing lost or half-written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

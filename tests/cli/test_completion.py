@@ -1,7 +1,5 @@
 """Completion in a real bash, and the protocol that zsh and fish speak too."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

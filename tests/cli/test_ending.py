@@ -1,7 +1,5 @@
 """How commands end: interrupts at awkward moments, and errors that nobody foresaw."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """``sweep new plan``, and where the paths of a plan begin."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

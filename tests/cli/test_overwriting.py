@@ -1,7 +1,5 @@
 """No command overwrites a file that is not its own, unless asked."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

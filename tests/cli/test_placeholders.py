@@ -1,7 +1,5 @@
 """Commands warn where a kernel's counts are placeholders of an import."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

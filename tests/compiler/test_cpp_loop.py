@@ -1,7 +1,5 @@
 """The compiled passes against the same equations in C++, translated from their source."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks import limit

@@ -1,7 +1,5 @@
 """The front that a reducing pass gathers, against that of all points at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rounds that are alike: one loop in a pass, the same bits, and a length that does not grow."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

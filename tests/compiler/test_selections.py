@@ -1,7 +1,5 @@
 """Expressions without branches: Python's meaning, for arrays and in compiled code."""
 
-from __future__ import annotations
-
 import ast
 import time
 from concurrent.futures import ThreadPoolExecutor

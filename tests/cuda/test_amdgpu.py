@@ -1,7 +1,5 @@
 """Machine code of AMD's GPUs: what wavefronts execute, by hand-written code and by clang itself."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import numpy as np

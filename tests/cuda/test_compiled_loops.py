@@ -1,7 +1,5 @@
 """Loops that NVRTC unrolls: trip counts of PTX with the remainders of four turns in one."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """``sweep ptx`` with many files: one kernel file over the configurations of a kernel."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

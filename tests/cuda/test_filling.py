@@ -1,7 +1,5 @@
 """Variants that were not compiled: the nearest one's numbers, in proportion to the formulas."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """OpenCL C for NVRTC: what is rewritten, what is refused, and machine code equal to CUDA's."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweep.cuda import nvrtc

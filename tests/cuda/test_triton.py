@@ -1,7 +1,5 @@
 """``sweep triton``: what is compiled, kept and refused; and the real Triton."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """A device file with a data sheet's numbers alone: models run, and say what they assume."""
 
-from __future__ import annotations
-
 import pytest
 
 from sweep import Plan, best, evaluate

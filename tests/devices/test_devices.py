@@ -1,7 +1,5 @@
 """The shipped devices hold what the papers print, and say where every number comes from."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import reduce

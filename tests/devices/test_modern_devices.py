@@ -7,8 +7,6 @@ measured. The W6600's clock and some TFLOP/s are recalled. Published tuning data
 cards of the list ``further``, or on related ones.
 """
 
-from __future__ import annotations
-
 import csv
 import tomllib
 from pathlib import Path

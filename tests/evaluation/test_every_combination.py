@@ -1,7 +1,5 @@
 """Every shipped kernel under every model on every shipped device: a time, or a reason."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

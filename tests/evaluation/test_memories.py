@@ -1,7 +1,5 @@
 """Accesses to mapped host, texture, local and constant memory: what a warp demands."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

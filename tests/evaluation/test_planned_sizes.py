@@ -1,7 +1,5 @@
 """Questions to plans over sizes: passes whose inner loop decides the number of blocks alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A power limit lowers the core clock: to what, of what, and the same everywhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

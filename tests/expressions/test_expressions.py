@@ -1,7 +1,5 @@
 """Expressions: numbers, strings, broadcasting, and faults that evaluation reaches."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import tomllib

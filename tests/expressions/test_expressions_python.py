@@ -1,7 +1,5 @@
 """Compare expressions with Python on generated text."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

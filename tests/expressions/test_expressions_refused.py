@@ -1,7 +1,5 @@
 """Invalid expressions are refused quickly, in one line with the column."""
 
-from __future__ import annotations
-
 import pickle
 import tomllib
 from pathlib import Path

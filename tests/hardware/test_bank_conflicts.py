@@ -1,7 +1,5 @@
 """Bank conflicts of given addresses: the paper's cases, and counting by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.warps import affine_bank_conflicts, simulate_bank_conflicts

@@ -1,7 +1,5 @@
 """Occupancy against the papers' tables, hand-worked rules and an independent derivation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

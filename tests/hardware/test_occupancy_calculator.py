@@ -4,8 +4,6 @@ Its licence forbids to ship the header. It is found in the wheel ``nvidia-cuda-r
 installed, or where ``$SWEEP_CUDA_OCCUPANCY_H`` says; else these tests are skipped.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Random addresses against the rules written down a second time, with sets, one warp at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Transactions of a warp's access against the programming guide, and bank conflicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``sweep ptx`` and ``sweep profile``: printed text, written files, and errors in one line."""
 
-from __future__ import annotations
-
 import pytest
 from support.profile_texts import MATRIX, bad_profiles, text
 from support.profile_texts import path as profile

@@ -1,7 +1,5 @@
 """What the file of a device takes from one like it, and from those of its compute capability."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Kernel files from profiles of Nsight Compute and nvprof: numbers, formulas, missing counters."""
 
-from __future__ import annotations
-
 import pytest
 from support.launches import accesses_of, launched
 from support.profile_texts import FOLDER, INSTRUCTIONS, MATRIX, cases_of, made, of, path, text

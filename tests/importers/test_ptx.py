@@ -1,7 +1,5 @@
 """Kernel files from compiled PTX that can be evaluated, compared with the papers' examples."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

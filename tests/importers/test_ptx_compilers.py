@@ -1,7 +1,5 @@
 """Kernels as three compilers write them: from PTX to a predicted time."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Blocks, dominators, loops, shares and live registers, compared with their definitions."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

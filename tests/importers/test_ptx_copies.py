@@ -1,7 +1,5 @@
 """Loads that are under way together, and products beside a loop's next step."""
 
-from __future__ import annotations
-
 import pytest
 from support.ptx_texts import file_of, kernel, value
 

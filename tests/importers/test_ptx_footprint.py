@@ -1,7 +1,5 @@
 """What blocks read again, against the sources of kernels by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

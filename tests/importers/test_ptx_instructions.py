@@ -1,7 +1,5 @@
 """Classes of all opcodes of PTX ISA 1.0 to 9.0, and patterns of access from address arithmetic."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Unusual, hostile or long PTX: calls, many stages, many loops, long code."""
 
-from __future__ import annotations
-
 import math
 import time
 

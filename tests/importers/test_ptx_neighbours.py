@@ -1,7 +1,5 @@
 """Words that a warp reads or writes one by one: which of its accesses find their sectors."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

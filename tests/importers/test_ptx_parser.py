@@ -1,7 +1,5 @@
 """Parsing PTX text: dialects of all versions, scopes, and errors in one line."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Trip counts, compared with an interpreter of the loops, and in the forms of compilers."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

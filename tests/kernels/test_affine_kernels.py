@@ -1,7 +1,5 @@
 """Kernel files that give affine addresses: the counts follow from block shape and device."""
 
-from __future__ import annotations
-
 import tomllib
 
 import jsonschema

@@ -1,7 +1,5 @@
 """Kernels on AMD's GPUs, held to machine code of clang 17.0.6 (-O3, HIP)."""
 
-from __future__ import annotations
-
 import pytest
 from support.launches import accesses_of, launched, numbers_of
 

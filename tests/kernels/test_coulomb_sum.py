@@ -1,7 +1,5 @@
 """The Coulomb sum of KTT: what the compiler found, and formulas for devices without its table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.launches import launched

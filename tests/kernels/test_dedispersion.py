@@ -1,7 +1,5 @@
 """The dedispersion kernel file, held to a walk through its source."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.launches import accesses_of, launched, numbers_of

@@ -1,7 +1,5 @@
 """The distance of two point sets, held to a walk through its source."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.launches import accesses_of, launched, numbers_of

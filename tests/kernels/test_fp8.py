@@ -1,7 +1,5 @@
 """The quantization to fp8 beside what NVRTC compiles, and how its predictions move."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

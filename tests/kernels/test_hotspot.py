@@ -1,7 +1,5 @@
 """The hotspot kernel file, held to a walk through its source."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

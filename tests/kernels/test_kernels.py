@@ -1,7 +1,5 @@
 """The shipped kernel files: the numbers of the papers' tables, and what any kernel must satisfy."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -4,8 +4,6 @@ What must pass and be computed is in ``lower_bounds.toml``, counted from the alg
 the kernel files. Rates are the peak ones of the device files, at nominal clocks.
 """
 
-from __future__ import annotations
-
 import tomllib
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Points in a polygon: instructions of an edge as machine code has them."""
 
-from __future__ import annotations
-
 import pytest
 from support.launches import launched
 

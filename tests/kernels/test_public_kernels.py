@@ -1,7 +1,5 @@
 """Tunable kernels from public sources: their tables, their counts, and how predictions move."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.launches import accesses_of, launched, numbers_of

@@ -5,8 +5,6 @@ m, n, k and strides that are multiples of 16: resources, and machine instruction
 loop over k and outside of it.
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Products, experts and attention beside what Triton 3.9 made of them for AMD's and Blackwell."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.triton_tables import DEVICE, OPTIONS, error, launched, table

@@ -5,8 +5,6 @@ loop and outside, by class, and the script that counts them. A row with `aligned
 that is a multiple of 16 elements.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 from functools import cache

@@ -1,7 +1,5 @@
 """Products in other types and layouts beside what Triton 3.9 made of them, and published rates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.triton_tables import error, table

@@ -1,7 +1,5 @@
 """CLBlast's SGEMM as a kernel file, held to a walk through its source and to measured times."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import itertools

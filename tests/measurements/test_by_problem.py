@@ -1,7 +1,5 @@
 """Rankings of many problems at once, against the same problem by problem."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

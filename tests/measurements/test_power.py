@@ -1,7 +1,5 @@
 """Power fitted to measured power: known coefficients, the Titan X, bad input."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scaling of a measured time to other clocks, with every model."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -5,8 +5,6 @@ of the package but the global benchmark of Zhang & Owens, which the paper has as
 of the points are made of powers of two, so that cases meet at their borders exactly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rule CLK (clocks away from the nominal ones), power and energy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

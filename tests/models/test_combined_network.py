@@ -1,7 +1,5 @@
 """The queueing network of ``combined`` beside exact mean value analysis, and where it is exact."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -7,8 +7,6 @@ ERRATA comment says why it is not. ``golden/hong_kim_2009.csv`` holds all interm
 arithmetic.
 """
 
-from __future__ import annotations
-
 import pytest
 from support import golden
 from support.calling import call, digits, exact

@@ -4,8 +4,6 @@ HK-2, a note that (26) is kept, is in ``test_hong_kim_2009.py``. A tolerance is 
 last printed digit.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from support import golden

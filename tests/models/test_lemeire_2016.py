@@ -1,7 +1,5 @@
 """Lemeire et al. 2016: printed numbers, the run model, the forward use and the errata."""
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Luo & Suda 2011: every printed number, every period type, every erratum."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import ceil, isnan
 

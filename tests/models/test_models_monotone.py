@@ -6,8 +6,6 @@ not keep to that, with counter-examples. A kernel of computation and one of memo
 accesses gain from their own clock, and from no other, on devices of three generations.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What every registered model declares: fields, codes that stay, equations with their numbers."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pathlib

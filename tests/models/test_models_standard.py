@@ -4,8 +4,6 @@ A model that is added to the registry is tested here without a change: its resul
 how they are computed, are finite or flagged, and obey the clocks as a device does.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

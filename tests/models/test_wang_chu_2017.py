@@ -5,8 +5,6 @@ The paper works out no example: the regimes are held to numbers found by hand he
 ``golden/wang_chu_2017.csv`` in exact arithmetic.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support import golden

@@ -4,8 +4,6 @@ WC-3, a fact about Table II, is in ``test_wang_chu_2017.py``. The last part goes
 device files: the option ``dram_latency`` and the scaling behaviour of Figure 2.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -4,8 +4,6 @@ Constants bear the paper's symbols. A tolerance is half a unit of the last print
 comment says why it is not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -4,8 +4,6 @@ A tolerance is half a unit of the last printed digit, unless a comment says why 
 paper measured cannot follow from the model, and is bounded.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.calling import digits, exact

@@ -1,7 +1,5 @@
 """Reproduction of the papers' experiments: printed numbers, files, a self-contained page."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

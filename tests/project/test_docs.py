@@ -1,7 +1,5 @@
 """The pages in docs/: their length, their links, and the files and floors that they name."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

@@ -1,7 +1,5 @@
 """The site builds from docs/ without a warning, with what it takes from the package."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Spaces whose plans, results and stores are asked the same questions."""
 
-from __future__ import annotations
-
 import pytest
 from support.planned_spaces import CLOCKS, FEW_CLOCKS, OWN, laid_out
 

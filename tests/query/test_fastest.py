@@ -1,7 +1,5 @@
 """Conditions relative to the fastest configuration: three sources against brute force."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Histograms and shares: the counts of brute force, from every kind of results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

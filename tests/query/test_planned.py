@@ -1,7 +1,5 @@
 """Questions to plans: reduced in compiled passes, with the answers that stored results give."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What tuning is worth, against plain loops over the results."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The report in a browser: texts stand out in light and dark mode, and paper cuts nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip(

@@ -1,7 +1,5 @@
 """`sweep.choices`: the best of very many groups as arrays, beside the rows of `sweep.best`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`sweep plan`: exact numbers compared with real runs, measured rates, workers, bad input."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

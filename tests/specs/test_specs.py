@@ -1,7 +1,5 @@
 """Device and kernel files: reading, finding, describing."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import tomllib

@@ -1,7 +1,5 @@
 """The format of a store: what plain xarray and plain zarr read, to the bit, without a warning."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import subprocess

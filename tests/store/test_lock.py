@@ -1,7 +1,5 @@
 """One run at a time: who holds a store's lock on a disk or in a bucket, and who is gone."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

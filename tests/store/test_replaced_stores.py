@@ -1,7 +1,5 @@
 """A store that is replaced while somebody has it open: refused, never mixed with the new one."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """What must not harm a store: other runs, other plans, foreign places, a damaged journal."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Launches of a kernel, for chosen sizes and parameters or from the text of its file."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sweep.evaluation.launch import build_launch

@@ -1,7 +1,5 @@
 """Profiles for tests: the fixtures' files and synthetic texts."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

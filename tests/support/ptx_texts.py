@@ -1,7 +1,5 @@
 """PTX for tests: the fixtures, texts around a body, and an interpreter for integer code."""
 
-from __future__ import annotations
-
 import operator
 import tomllib
 from collections import Counter

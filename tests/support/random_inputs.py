@@ -1,7 +1,5 @@
 """Random inputs of each model in the ranges of devices and kernels."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import partial
 from pathlib import Path

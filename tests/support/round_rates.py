@@ -1,7 +1,5 @@
 """Rates with round numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sweep.runs import rates as kept

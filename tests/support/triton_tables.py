@@ -7,8 +7,6 @@ matrix units or tf32, 272 of FlexAttention, 72 of attention with kinds of warps,
 in fp8, with sm_90, and 26 each with scales along k for three targets: resources, instructions.
 """
 
-from __future__ import annotations
-
 import csv
 from functools import cache
 from pathlib import Path

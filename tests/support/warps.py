@@ -1,7 +1,5 @@
 """Costs of single warps and blocks, from the functions for many of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sweep.hardware.affine_accesses import affine_bank_passes

@@ -1,7 +1,5 @@
 """Configurations of Zhang & Owens' kernels on their GPU, and the model's results for them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import sweep.models.zhang_owens_2011 as zo

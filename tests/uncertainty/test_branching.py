@@ -1,7 +1,5 @@
 """Functions of one number, evaluated over samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

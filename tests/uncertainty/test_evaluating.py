@@ -1,7 +1,5 @@
 """Times with numbers that are off are those of files that say these numbers."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

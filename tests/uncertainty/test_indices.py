@@ -1,7 +1,5 @@
 """Sobol indices against closed forms, another package, and themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

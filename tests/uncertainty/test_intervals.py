@@ -1,7 +1,5 @@
 """Intervals of times: they cover what they say on measurements that were not used."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

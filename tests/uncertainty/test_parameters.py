@@ -1,7 +1,5 @@
 """Which numbers may be off, and how far."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import replace
 from pathlib import Path

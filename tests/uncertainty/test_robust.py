@@ -1,7 +1,5 @@
 """Choosing and measuring where numbers are off: regrets, covers, the answer."""
 
-from __future__ import annotations
-
 import json
 from itertools import combinations
 

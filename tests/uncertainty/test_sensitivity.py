@@ -1,7 +1,5 @@
 """What a time depends on: the answer, the command, the picture."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -9,8 +9,6 @@ nothing of the package is imported. Each case is one column of ``hong_kim_2009.c
 writes both files again; a test holds them to this program.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from decimal import Context, Decimal
