@@ -83,6 +83,24 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     passes._built.cache_clear()
 
 
+@pytest.fixture
+def boxes(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """The kernels and boxes that lazy results, runs and extensions evaluate from now on."""
+    from sweep.evaluation import planned
+    from sweep.runs import extending, job
+
+    seen: list[tuple] = []
+    evaluate_box = job.evaluate_box
+
+    def counting(space, given, box, *rest, **options):
+        seen.append((space.kernel.key, box))
+        return evaluate_box(space, given, box, *rest, **options)
+
+    for module in (planned, job, extending):
+        monkeypatch.setattr(module, "evaluate_box", counting)
+    return seen
+
+
 @pytest.fixture(scope="session")
 def bucket_server() -> Iterator[str]:
     """The address of an S3 server with one bucket."""

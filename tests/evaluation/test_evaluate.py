@@ -10,7 +10,6 @@ from support.runs import plan
 
 import sweep
 from sweep.errors import PlanError
-from sweep.evaluation import planned
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.variables import variables
 from sweep.fields import POWER_STATUS, STATUS
@@ -25,19 +24,6 @@ def results() -> dict[str, xr.Dataset]:
     """The small plan's results in memory, by kernel."""
     tree = sweep.evaluate(plan())
     return {kernel: tree[kernel].to_dataset().compute() for kernel in KERNELS}
-
-
-@pytest.fixture
-def boxes(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
-    """The boxes that lazy results evaluate from now on."""
-    seen: list[tuple] = []
-
-    def counting(space, given, box, *rest):
-        seen.append((space.kernel.key, box))
-        return evaluate_box(space, given, box, *rest)
-
-    monkeypatch.setattr(planned, "evaluate_box", counting)
-    return seen
 
 
 # ---------------------------------------------------------------------------- laziness

@@ -8,10 +8,10 @@ that is a multiple of 16 elements.
 import csv
 import importlib.util
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.triton_tables import FOLDER, KINDS, error
 
 import sweep
 from sweep.errors import PlanError
@@ -19,10 +19,8 @@ from sweep.evaluation.launch import build_launch
 from sweep.fields import STATUS
 from sweep.space import Plan, resolve
 
-FOLDER = Path(__file__).parents[1] / "data" / "triton"
 DEVICE = {8.0: "a100_80gb", 9.0: "h100_sxm"}
 TURNS = 64.0  # of every loop
-KINDS = {"fp16": (16.0, 0.0), "tf32": (32.0, 0.0), "fp8": (8.0, 0.0), "int8": (8.0, 1.0)}
 BOTH = pytest.mark.parametrize("capability", [8.0, 9.0])
 AXES = {
     "flash_attention": ("bits", "head", "causal", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages"),
@@ -105,10 +103,6 @@ def values(kernel, capability, name):
 
 def column(kernel, capability, name):
     return np.array([row.get(name, 0.0) for row in rows_of(kernel, capability)])
-
-
-def error(predicted, counted):
-    return np.abs(predicted / counted - 1)
 
 
 def per_turn(kernel, capability, stage):

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.runs import SMALL, Stop, command, journal, plan, python, stop_after, write_plan
+from support.runs import FEW, SMALL, Stop, command, journal, plan, python, stop_after, write_plan
 from support.store_samples import contents, digest
 
 from sweep.cli import main
 from sweep.errors import PlanError, StoreError
 from sweep.query import best
-from sweep.runs import extending
 from sweep.runs.extending import extend
 from sweep.runs.record import layout_of
 from sweep.runs.running import rerun, run, verify
@@ -65,21 +64,6 @@ GROWTHS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record how many configurations each evaluation of an extension computes."""
-    points: list[int] = []
-    evaluate_box = extending.evaluate_box
-
-    def counting(space, given, box, *rest, **options):
-        points.append(box.n_points)
-        return evaluate_box(space, given, box, *rest, **options)
-
-    monkeypatch.setattr(extending, "evaluate_box", counting)
-    monkeypatch.setattr("sweep.runs.job.evaluate_box", counting)
-    return points
-
-
 @pytest.fixture(autouse=True)
 def empty_bucket():
     buckets._client.cache_clear()
@@ -88,16 +72,17 @@ def empty_bucket():
 
 
 @pytest.mark.parametrize("growth", GROWTHS)
-def test_extended_store__is_that_of_the_whole_plan(tmp_path, evaluated, growth):
+def test_extended_store__is_that_of_the_whole_plan(tmp_path, boxes, growth):
     before, after, chunk_points = GROWTHS[growth]
     small = plan(**{"chunk_points": chunk_points, **before})
     large = plan(**{"chunk_points": chunk_points, **after})
     first = run(small, tmp_path / "a.zarr")
-    evaluated.clear()
+    boxes.clear()
     finished = extend(tmp_path / "a.zarr", large)
     new = resolve(large).n_points - first.computed
     assert (finished.computed, finished.resumed) == (new, first.computed)
-    assert sum(evaluated) == (resolve(large).n_points if growth == "a model" else new)
+    points = sum(box.n_points for _, box in boxes)
+    assert points == (resolve(large).n_points if growth == "a model" else new)
     run(large, tmp_path / "b.zarr")
     assert digest(tmp_path / "a.zarr") == digest(tmp_path / "b.zarr")
     entries = [sorted(map(str, journal(tmp_path / name))) for name in ("a.zarr", "b.zarr")]
@@ -204,13 +189,9 @@ def test_killed_extension__is_whole_afterwards(tmp_path, moment):
 
 # ---------------------------------------------------------------------------- disks and buckets
 
-FEW = {
-    "kernels": ["mat_tiled"],
-    "outputs": ["execution_time", "occupancy"],
-    "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
-}
-MORE = FEW | A_DEVICE
-OTHER = FEW | {"axes": {"tile": [4, 8, 16], "core_clock_ratio": [0.9, 1.0]}}
+BOTH = FEW | {"outputs": ["execution_time", "occupancy"]}
+MORE = BOTH | A_DEVICE
+OTHER = BOTH | {"axes": {"tile": [4, 8, 16], "core_clock_ratio": [0.9, 1.0]}}
 
 
 @pytest.fixture(scope="module")
@@ -230,18 +211,18 @@ def beside(place: str) -> dict[str, bytes]:
 
 
 def test_extension_by_a_model_says_so(folder, capsys):
-    run(plan(**FEW), "a.zarr")
-    write_plan(folder / "more.toml", **{**SMALL, **FEW, "models": ["hong_kim", "wang_chu"]})
+    run(plan(**BOTH), "a.zarr")
+    write_plan(folder / "more.toml", **{**SMALL, **BOTH, "models": ["hong_kim", "wang_chu"]})
     for said in ("now 2 models for its 8 configurations, in ", "finished before, 8 configurations"):
         assert main(["extend", "a.zarr", "more.toml"]) == 0 and said in capsys.readouterr().out
 
 
-def test_extension_by_command__is_that_of_the_whole_plan(tmp_path, capsys, place, large, evaluated):
-    before = run(plan(**FEW), place)
+def test_extension_by_command__is_that_of_the_whole_plan(tmp_path, capsys, place, large, boxes):
+    before = run(plan(**BOTH), place)
     wanted = str(write_plan(tmp_path / "large.toml", **{**SMALL, **MORE}))
-    evaluated.clear()
+    boxes.clear()
     assert main(["extend", place, wanted, "--break-lock"]) == 0
-    assert sum(evaluated) == 4 and before.computed == 8
+    assert sum(box.n_points for _, box in boxes) == 4 and before.computed == 8
     out = capsys.readouterr().out
     assert f"{place}: 4 configurations x 1 model in" in out and "8 kept from an earlier run" in out
     assert digest(place) == large
@@ -256,22 +237,22 @@ def test_extension_by_command__is_that_of_the_whole_plan(tmp_path, capsys, place
     assert (again.computed, again.resumed) == (0, 12)
 
 
-def test_interrupted_extension__leaves_the_store_and_continues(place, large, evaluated):
-    run(plan(**FEW), place)
+def test_interrupted_extension__leaves_the_store_and_continues(place, large, boxes):
+    run(plan(**BOTH), place)
     before = digest(place)
     for wanted, chunks in ((MORE, 0), (OTHER, 2), (MORE, 5)):  # another plan starts from scratch
         with pytest.raises(Stop):
             extend(place, plan(**wanted), threads=1, progress=stop_after(chunks))
         assert digest(place) == before
-    evaluated.clear()
+    boxes.clear()
     extend(place, plan(**MORE))
-    assert sum(evaluated) < 4
+    assert sum(box.n_points for _, box in boxes) < 4
     assert digest(place) == large
     assert not beside(place)
 
 
 def test_extension__over_a_network_that_fails(large, url, network):
-    run(plan(**FEW), url)
+    run(plan(**BOTH), url)
     count, counting = iter(range(10**9)), threading.Lock()
 
     def fault(method: str, path: str) -> str | None:
@@ -287,7 +268,7 @@ def test_extension__over_a_network_that_fails(large, url, network):
 
 
 def test_extension__excludes_other_writers(place):
-    run(plan(**FEW), place)
+    run(plan(**BOTH), place)
     refused = []
 
     def progress(*_: int) -> None:
@@ -352,7 +333,7 @@ def test_killed_at_any_change__is_a_whole_store_or_none_and_continues(large, mon
     at, seen, step = 0, [], 7
     while True:
         buckets._client.cache_clear()
-        run(plan(**FEW), PLACE)
+        run(plan(**BOTH), PLACE)
         before = digest(PLACE)
         with monkeypatch.context() as patched:
             deadly = Deadly(patched, at)
@@ -378,7 +359,7 @@ def test_killed_at_any_change__is_a_whole_store_or_none_and_continues(large, mon
 @pytest.mark.parametrize("at", range(0, 24, 3))
 def test_killed_overwriting__is_never_taken_for_a_finished_store(monkeypatch, at):
     """Its root record goes first and comes last; readers in between find no store."""
-    run(plan(**FEW), PLACE)
+    run(plan(**BOTH), PLACE)
     before = digest(PLACE)
     tree = open_store(PLACE)
     with monkeypatch.context() as patched:

@@ -16,7 +16,6 @@ from support.store_samples import digest
 
 from sweep.errors import StoreError, SweepError
 from sweep.evaluation.planned import evaluate
-from sweep.runs import job
 from sweep.runs.execute import execute
 from sweep.runs.run_size import forecast
 from sweep.runs.running import rerun, run, store_path
@@ -32,20 +31,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("reference") / "small.zarr"
     run(plan(), path)
     return path
-
-
-@pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
-    """Record the boxes that runs compute, except during compilation."""
-    boxes: list[tuple] = []
-    evaluate_box = job.evaluate_box
-
-    def counting(space, given, box, *rest, **options):
-        boxes.append((space.kernel.key, box))
-        return evaluate_box(space, given, box, *rest, **options)
-
-    monkeypatch.setattr(job, "evaluate_box", counting)
-    return boxes
 
 
 # ---------------------------------------------------------------------------- what a run leaves
@@ -135,19 +120,19 @@ def test_plan_without_store(folder, reference):
 # ---------------------------------------------------------------------------- continuing
 
 
-def test_finished_run_is_not_repeated(tmp_path, reference, computed):
+def test_finished_run_is_not_repeated(tmp_path, reference, boxes):
     before = digest(reference)
     times = {p: p.stat().st_mtime_ns for p in reference.rglob("*")}
     again = run(plan(), reference)
     assert (again.computed, again.resumed) == (0, POINTS)
-    assert computed == []
+    assert boxes == []
     assert digest(reference) == before
     assert {p: p.stat().st_mtime_ns for p in reference.rglob("*")} == times
 
 
 @pytest.mark.filterwarnings("ignore::sweep.errors.UnfinishedWarning")
 @pytest.mark.parametrize("moments", [(0,), (5,), (1, 2, 11)], ids=str)
-def test_interrupted_run_continues(tmp_path, reference, computed, moments):
+def test_interrupted_run_continues(tmp_path, reference, boxes, moments):
     path = tmp_path / "a.zarr"
     done = 0
     for chunks in moments:
@@ -161,10 +146,10 @@ def test_interrupted_run_continues(tmp_path, reference, computed, moments):
         # A chunk that is being written is completed, but is not in the journal.
         left = 60 - sum(e["summary"]["points"] for e in journal(path) if e["group"] == "sepia")
         assert left - 2 <= int((status == 255).sum()) <= left
-    computed.clear()
+    boxes.clear()
     seen: list[tuple[int, ...]] = []
     finished = run(plan(), path, progress=lambda *counts: seen.append(counts))
-    assert len(computed) == len(set(computed)) == CHUNKS - done
+    assert len(boxes) == len(set(boxes)) == CHUNKS - done
     assert finished.computed + finished.resumed == POINTS
     assert seen[0] == (finished.resumed, POINTS, finished.resumed)
     assert seen[-1] == (POINTS, POINTS, finished.resumed)

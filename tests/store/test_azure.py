@@ -11,7 +11,7 @@ from email.utils import formatdate
 import pytest
 from support.buckets import put, served
 from support.clusters import free_address
-from support.runs import plan
+from support.runs import FEW, plan
 from support.store_samples import contents, digest
 
 from sweep.errors import StoreError
@@ -30,12 +30,7 @@ ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """What the emulator's manual gives; a secret of nobody."""
 
-SMALL = {
-    "kernels": ["mat_tiled"],
-    "outputs": ["execution_time"],
-    "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
-}
-LARGE = SMALL | {"devices": ["gt_8800", "gtx_280", "gtx_980_paper"]}
+LARGE = FEW | {"devices": ["gt_8800", "gtx_280", "gtx_980_paper"]}
 
 
 def make_container(address: str, name):
@@ -68,17 +63,17 @@ def url(monkeypatch):
 
 def test_store__is_that_of_a_disk(url, tmp_path):
     """Run, continued, asked, damaged, mended, extended, overwritten and locked."""
-    run(plan(**SMALL), tmp_path / "small.zarr")
-    assert run(plan(**SMALL), url).computed == 8
+    run(plan(**FEW), tmp_path / "small.zarr")
+    assert run(plan(**FEW), url).computed == 8
     assert digest(url) == digest(tmp_path / "small.zarr")
     everything = b"".join(contents(url).values())
     assert KEY.encode() not in everything and ACCOUNT.encode() not in everything
-    assert run(plan(**SMALL), url).resumed == 8
+    assert run(plan(**FEW), url).resumed == 8
     assert best(url, by=["device"]).rows == best(tmp_path / "small.zarr", by=["device"]).rows
     files, chunk = files_of(url), "mat_tiled/execution_time/c.0.0.0.0"
     files.put(chunk, files.get(chunk)[:-1] + b"x")
     assert [damage.key for damage in verify(url)] == [chunk]
-    assert run(plan(**SMALL), url).computed == 2
+    assert run(plan(**FEW), url).computed == 2
     assert verify(url) == []
     tree = open_store(url)
     assert extend(url, plan(**LARGE)).computed == 4
@@ -94,6 +89,6 @@ def test_store__is_that_of_a_disk(url, tmp_path):
                 run(plan(**LARGE), url, overwrite=True)
             refused.append(error)
 
-    run(plan(**SMALL), url, overwrite=True, progress=progress)
+    run(plan(**FEW), url, overwrite=True, progress=progress)
     assert refused
     assert digest(url) == digest(tmp_path / "small.zarr")

@@ -9,7 +9,7 @@ import shutil
 from functools import partial
 
 import pytest
-from support.runs import POINTS, Stop, plan, stop_after
+from support.runs import FEW, POINTS, Stop, plan, stop_after
 from support.store_samples import contents, digest, entries, rewrite_root
 
 from sweep.cli import main
@@ -25,11 +25,6 @@ from sweep.store.root import inspect
 CHUNK = "sepia/execution_time/c.0.1.2.0.0"
 NOTE = "chunk_index/damaged.json"
 BUCKET = "memory://bucket/small.zarr"
-FEW = {
-    "kernels": ["mat_tiled"],
-    "outputs": ["execution_time"],
-    "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
-}
 
 
 @pytest.fixture(scope="module")

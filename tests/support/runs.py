@@ -33,6 +33,13 @@ SMALL: dict[str, Any] = {
 
 POINTS, CHUNKS = 84, 42
 
+FEW: dict[str, Any] = {
+    "kernels": ["mat_tiled"],
+    "outputs": ["execution_time"],
+    "axes": {"tile": [8, 16], "core_clock_ratio": [0.9, 1.0]},
+}
+"""Changes that leave eight configurations."""
+
 
 def plan(**changes: Any) -> Plan:
     """Return the small plan with changes; the value ``None`` removes a key."""
