@@ -49,6 +49,8 @@ __all__ = [
     "Expression",
     "ExpressionError",
     "check_total",
+    "of_cases",
+    "why_no_case",
 ]
 
 
@@ -152,6 +154,26 @@ class Expression:
 
     def __str__(self) -> str:
         return self.text
+
+
+def of_cases(value: Any) -> str:
+    """Return a value of a file as one expression: a list of cases, or what is one already."""
+    return " else ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def why_no_case(case: Any, *, is_last: bool, allowed: Collection[str]) -> str:
+    """Return why a value is no case of a list of cases, with its own columns, else ``""``."""
+    shape = "must be 'VALUE if CONDITION'; only the last case has no condition"
+    if isinstance(case, bool | list | dict) or not (is_last or isinstance(case, str)):
+        return shape
+    text = case if is_last else f"{case} else 0"
+    try:
+        last = Expression.parse(text, allowed=allowed)._steps[-1 if is_last else -2]
+    except ExpressionError as error:
+        is_shape = error.position >= len(str(case)) and (not is_last or " if " in case)
+        return shape if is_shape else f"{error.reason} at column {error.position + 1}{error.hint}"
+    # An 'else' of the case's own would take the next cases as those of its condition.
+    return "" if is_last or last.position > len(case) else shape
 
 
 def _expression(text: str, steps: Sequence[Step]) -> Expression:

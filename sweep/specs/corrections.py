@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweep.errors import SpecError
+from sweep.expressions import of_cases
 from sweep.specs.compiled import own_text
 from sweep.specs.formats import INSTRUCTION_CLASSES
 from sweep.specs.kernel import Kernel, parse_kernel, toml
@@ -49,7 +50,7 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
     Parameters
     ----------
     kernel : Kernel
-        The kernel; its file gives each value on a line of its own, or in triple quotes.
+        The kernel; its file gives each value on a line of its own, in triple quotes or as a list.
     scale : float
         The factor of its instructions, accesses and barriers.
     shifts : mapping
@@ -87,14 +88,23 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Return the lines, those of a text in triple quotes as one."""
+    """Return the lines, those of a value that takes several as one."""
     found: list[str] = []
+    is_open = False
     for line in lines:
-        if found and found[-1].count('"""') % 2:
-            found[-1] += f"\n{line}"
-        else:
-            found.append(line)
+        found[-1:] = [f"{found[-1]}\n{line}"] if is_open else [*found[-1:], line]
+        value = found[-1].partition("=")[2].lstrip()
+        is_open = value.startswith(('"""', "[")) and not _is_whole(found[-1])
     return found
+
+
+def _is_whole(lines: str) -> bool:
+    """Return whether a value ends with these lines."""
+    try:
+        load_toml(lines)
+    except ValueError:
+        return False
+    return True
 
 
 def _wanted(kernel: Kernel, names: Mapping[str, str]) -> set[str]:
@@ -121,7 +131,7 @@ def _edited(lines: list[str], names: Mapping[str, str]) -> tuple[list[str], set[
         place = f"{path}.{key}"
         if is_value and (key in _COUNTS.get(section, ()) or place in names):
             try:
-                old = load_toml(line)[key]
+                old = of_cases(load_toml(line)[key])
             except (ValueError, KeyError):
                 found.append(line)
                 continue

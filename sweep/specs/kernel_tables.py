@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from sweep.errors import nearest
-from sweep.expressions import Expression, ExpressionError, check_total
+from sweep.expressions import Expression, ExpressionError, check_total, of_cases, why_no_case
 from sweep.specs.check import Checked, Content, check_section, check_value, is_number
 from sweep.specs.compiled import CompiledTable, parse_table
 from sweep.specs.compiled_replaces import hit_rates
@@ -166,7 +166,7 @@ class KernelReader:
 
     def _hit_rates(self) -> dict[str, str]:
         """Return the hit rates of spilled registers, if the table has any; they are new names."""
-        threads = str(self.content.part("launch", dict).get("threads_per_block", 1))
+        threads = of_cases(self.content.part("launch", dict).get("threads_per_block", 1))
         found = hit_rates(self.compiled, threads) if self.compiled else {}
         try:
             for text in found.values():
@@ -222,13 +222,13 @@ class KernelReader:
             return _REFUSED
         return expression
 
-    def _joined(self, path: str, cases: list[Any]) -> str:
+    def _joined(self, path: str, cases: list[Any]) -> str | int:
         """Return a list of cases as one expression; report those that are none."""
-        for number, case in enumerate(cases[:-1]):
-            if " if " not in str(case):
-                reason = "must be 'VALUE if CONDITION'; only the last case has no condition"
-                self.report.error(f"{path}[{number}]", reason, case)
-        return " else ".join(map(str, cases))
+        last, found = len(cases) - 1, ""
+        for i, case in enumerate(cases):
+            if reason := why_no_case(case, is_last=i == last, allowed=self.names):
+                self.report.error(f"{path}[{i}]", found := reason, case)
+        return 1 if found else of_cases(cases)
 
     def parse_table(self, checked: Checked) -> dict[str, Expression]:
         """Return the expressions of a checked table, with defaults for missing ones."""

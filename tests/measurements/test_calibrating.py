@@ -17,7 +17,7 @@ from sweep.evaluation.planned import Planned
 from sweep.measurements.calibrating import calibrate_kernel
 from sweep.measurements.importing import read_measured
 from sweep.space import load_plan
-from sweep.specs import load_kernel
+from sweep.specs import list_kernels, load_kernel
 from sweep.specs.corrections import corrected, hit_rates
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -161,6 +161,26 @@ def test_a_value_that_cannot_be_edited_is_named(folder):
         corrected(load_kernel("rounds.toml"), 1.0, {}, "fitted: here")
     one = corrected(load_kernel("xgemm"), 1.0, {}, "fitted: here")  # a count has two lines there
     assert '\ninteger = "calibrated_scale * (20 + steps * (' in one.text
+
+
+def test_lists_of_cases_are_multiplied_and_shifted_as_a_whole():
+    cases = '[\n  "1 if block < 128", # few threads\n  2,\n]'
+    text = KERNEL.replace("integer = 6", f"integer = {cases}")
+    text = text.replace("rate = 0.2", 'rate = ["0.1 if rounds == 1", 0.3]')
+    Path("rounds.toml").write_text(text)
+    shift = {"global_access.words.l2_hit_rate": 0.1}
+    one = corrected(load_kernel("rounds.toml"), 1.5, shift, "fitted: here")
+    integer = one.expressions["instructions.integer"].evaluate
+    values = {name: expression.evaluate({})[0] for name, expression in one.derived.items()}
+    assert integer({"block": np.array([64, 128]), **values})[0].tolist() == [1.5, 3.0]
+    rate = one.global_accesses[0].l2_hit_rate.evaluate
+    assert rate({"rounds": np.array([1, 2]), **values})[0] == pytest.approx([0.2, 0.4])
+
+
+@pytest.mark.parametrize("key", list_kernels())
+def test_every_kernel_file_can_be_corrected(key):
+    kernel = load_kernel(key)
+    corrected(kernel, 1.5, dict.fromkeys(hit_rates(kernel), 0.1), "fitted: here")
 
 
 def test_hit_rates_and_counts_of_a_tuned_kernel():

@@ -90,6 +90,12 @@ def test_spilled_registers_share_the_caches(folder):
     assert (at(stores.l1_hit_rate) == 0).all()
 
 
+def test_spilled_registers_of_blocks_given_by_cases_share_them_too(folder):
+    path = folder / "compiled.toml"
+    change(path, "threads_per_block = 256", 'threads_per_block = ["64 if tile == 1", 256]')
+    assert "(64 if tile == 1 else 256)" in load_kernel(path).derived["compiled_l1_hit_rate"].text
+
+
 def test_file_says_itself_what_a_column_replaces(folder):
     path = folder / "compiled.toml"
     change(path, '"16 + 2 * tile"', '"compiled_registers + 1 if compiled else 10"')
