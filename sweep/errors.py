@@ -71,7 +71,7 @@ class UnfinishedWarning(UserWarning):
 
 
 def warn_if_unfinished(is_finished: bool, store: Any) -> None:
-    """Warn who reads a store of an unfinished run, from one place: once for each store."""
+    """Warn who reads a store of an unfinished run, from one place: seldom twice for a store."""
     if not is_finished:
         warnings.warn(
             printable(f"'{store}' is unfinished: answers are of what was computed so far;"

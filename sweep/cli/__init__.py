@@ -87,13 +87,14 @@ def _explain(error: BaseException) -> int:
 def _warnings_as_lines() -> Iterator[None]:
     """Print the warning about an unfinished store as one line, once for each store."""
     with warnings.catch_warnings():
-        others = warnings.showwarning
+        others, told = warnings.showwarning, set[str]()
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if category is UnfinishedWarning:
-                print(f"sweep: {message}", file=sys.stderr)
-            else:
+            if category is not UnfinishedWarning:
                 others(message, category, *place, **more)
+            elif str(message) not in told:  # an import that adds a filter makes Python forget
+                told.add(str(message))
+                print(f"sweep: {message}", file=sys.stderr)
 
         warnings.showwarning = show
         warnings.simplefilter("default", UnfinishedWarning)
