@@ -339,7 +339,7 @@ def compare_results(
     -------
     Answer
         One row per kernel, device, model and value of ``by``. Only configurations that both results
-        have are compared; a note names kernels, devices and models that only one has.
+        have are compared; a note names other kernels, devices, models and values of ``by``.
     """
     return changes_table(changes(before, after, objective, tolerance=tolerance, by=by))
 
@@ -397,4 +397,4 @@ def changed_table(found: Sequence[Change]) -> Answer:
     names = dict.fromkeys(name for row in rows for name in row if name not in OUTCOME)
     title = f"changed configurations, {found[0].objective}"
     units = dict.fromkeys(("before", "after"), found[0].units)
-    return Answer.of(title, rows, tuple(names), units, columns=(*names, *OUTCOME))
+    return Answer.of(title, rows, tuple(names), units, found[0].remarks, (*names, *OUTCOME))

@@ -372,7 +372,7 @@ def remarks(old: Mapping[str, Grid], new: Mapping[str, Grid], by: Sequence[str])
     for grids in (old, new):
         own = {("kernel", kernel) for kernel in grids}
         for grid in grids.values():
-            for dim in {*GROUPED} & {*grid.coordinates}:
+            for dim in {*GROUPED, *by} & {*grid.coordinates}:
                 own |= {(dim, str(value)) for value in grid.coordinates[dim].values.flat}
         sides.append(own)
     for side, when in enumerate(("earlier", "later")):

@@ -109,6 +109,9 @@ def test_compare_results__judges_each_size_by_itself_if_it_is_asked_to():
     apart = compare_results(before, after, by=["n"])
     assert [(row["n"], row["verdict"]) for row in apart] == [(65536, "ok"), (16777216, "slower")]
     assert len(apart.notes) == 2
+    lost = compare_results(before, after.isel(n=[0]), by=["n"])
+    assert lost.notes[1].endswith("have it: kernel mat_naive, n 16777216")
+    assert changed_configurations(before, after.isel(n=[0]), by=["n"]).notes == lost.notes[1:]
     first = changed_configurations(before, after, 1, by=["n"]).rows[-1]
     assert (first["n"], first["change"]) == (16777216, 1.0)
     labels = plot.changes_plot(before, after, by=["n"]).axes[0].get_yticklabels()
