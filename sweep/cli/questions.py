@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.errors import QueryError, StoreError, counted, printable
+from sweep.errors import QueryError, StoreError, TuningError, counted, printable
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
 from sweep.query.texts import PIPE_WIDTH, LeftOut, NoResult, encodable, terminal_width, wrapped
@@ -150,8 +150,12 @@ def _with_interval(
     if given["measured"] is not None:
         # All measured configurations calibrate, not only those of the part that was selected.
         whole = {name: value for name, value in select.items() if name in query.question.DEFAULT_BY}
-        device = whole.get("device")
-        times = measured_times(given["measured"], device if isinstance(device, str) else None)
+        try:
+            times = measured_times(given["measured"], None)
+        except TuningError:  # a file that names no device is of the selected one
+            if not isinstance(whole.get("device"), str):
+                raise
+            times = measured_times(given["measured"], whole["device"])
         pairs = query.paired(data, times, select=whole)
         return with_measured_intervals(answer, pairs, percent / 100.0)
     source = arguments.data if is_store(arguments.data) else data.space

@@ -122,6 +122,10 @@ def test_spoilt_files_are_refused_in_one_line(name, folder, capsys):
       "time_us = '1,300': write '.' in numbers, and nothing between thousands"),
      ({"m.csv": "x,time_us\n1,1.3 ms\n2,310\n"}, ["--device", "gtx_980_paper"],
       "m.csv: time_us = '1.3 ms': write the unit in the column's name, not here"),
+     ({"m.csv": "x,time_us\n1,1.3E-5s\n2,310\n"}, ["--device", "gtx_980_paper"],
+      "m.csv: time_us = '1.3E-5s': write the unit in the column's name, not here"),
+     ({"m.csv": "x,time_us\n1,13 µs\n2,310\n"}, ["--device", "gtx_980_paper"],
+      "m.csv: time_us = '13 µs': write the unit in the column's name, not here"),
      ({}, ["nowhere.json"], "nowhere.json: cannot be read")],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_named(files, arguments, message, capsys):

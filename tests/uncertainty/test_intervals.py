@@ -158,6 +158,11 @@ def test_command__takes_numbers_or_measurements(folder, capsys):
     one = ["best", "one.toml", "--interval", "90", "--measured", "own.csv"]
     assert "name it (--device, in a question device=NAME)" in refused(capsys, *one)
     assert "which was not measured" in refused(capsys, *one, "device=rtx_a4000")
+    # A file that names devices keeps them: others' times are not the selected one's.
+    (folder / "own.csv").write_text("device,block_size_x,time_ms\nrtx_3080,32,1\nrtx_3090,32,2\n")
+    assert "no device was both" in refused(capsys, *one, "device=rtx_a4000")
+    (folder / "own.csv").write_text("device,block_size_x,time_ms\nrtx_3080,32,1\nrtx_3080,16,2\n")
+    assert "no device was both" in refused(capsys, *one, "device=rtx_a4000")
     assert "no device was both predicted" in refused(
         capsys, "best", "papers", "kernel=sepia", "--interval", "90", "--measured", cache.name
     )

@@ -309,7 +309,7 @@ def time_in(source: Source, column: str, text: str) -> float | None:
         raise source.error(
             f"{column} = '{text}': write '.' in numbers, and nothing between thousands"
         )
-    if re.fullmatch(rf"[\d.]+ *({'|'.join(TIME_UNITS)})", text.strip()):
+    if re.fullmatch(rf"[-+\d.e]*\d\.? *({'|'.join(TIME_UNITS)}|[µμ]s)", text.strip().lower()):
         raise source.error(f"{column} = '{text}': write the unit in the column's name, not here")
     return numeric(text)
 
