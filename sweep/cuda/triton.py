@@ -74,6 +74,8 @@ def import_triton() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = importlib.import_module("triton")
+            if not hasattr(found, "__version__"):
+                raise ImportError("a folder that is called so")
     except ImportError:
         raise SweepError("Triton is not installed: pip install 'kernel-sweep[compilers]'") from None
     if not hasattr(found, "knobs"):

@@ -110,9 +110,10 @@ def test_command__tries_again_what_the_machine_lacked(fake, monkeypatch, capsys)
 
 
 def test_missing_triton__is_one_line_with_what_to_install(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "triton", None)
-    message = refused(capsys, *COMMAND)
-    assert message == "Triton is not installed: pip install 'kernel-sweep[compilers]'"
+    for found in (None, SimpleNamespace()):
+        monkeypatch.setitem(sys.modules, "triton", found)
+        message = refused(capsys, *COMMAND)
+        assert message == "Triton is not installed: pip install 'kernel-sweep[compilers]'"
     monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.2.0"))
     assert refused(capsys, *COMMAND) == "Triton 3.2.0 is too old: 3.4 or later is needed"
     assert refused(capsys, *COMMAND, "--target", "").startswith("--target: names none")

@@ -212,9 +212,10 @@ def test_machine__executes_what_ptxas_makes(code, counts):
     assert machine_counts(control_flow(old), "sm_35") == {}
 
 
-@pytest.mark.parametrize("name", ["mul.f32x2 %rd5, %rd1,", "fma.rn.f32x2 %rd5, %rd1, %rd1,"])
+@pytest.mark.parametrize("name", ["mul", "add.ftz", "fma.rn", "fma.rz.ftz"])
 def test_two_products_in_one_instruction__take_the_lanes_twice(name):
-    code = f"mov.b64 %rd2, {{%f1, %f2}}; {name} %rd2; mov.b64 {{%f3, %f4}}, %rd5;"
+    operands = "%rd5, %rd1, %rd2, %rd1" if "fma" in name else "%rd5, %rd1, %rd2"
+    code = f"mov.b64 %rd2, {{%f1, %f2}}; {name}.f32x2 {operands}; mov.b64 {{%f3, %f4}}, %rd5;"
     assert kernel(code).instructions() == {"fp32": 2}
 
 

@@ -129,6 +129,8 @@ def _alone(one: Instruction, divisors: set[Operand], capability: float) -> Count
     counts = MACHINE.get(one.name)
     if one.name.startswith("cvt.rn") and capability < PACKS:
         return None
+    if "f32x2" in one.modifiers:  # of 10.0: one instruction, but no more numbers a cycle
+        return {"fp32": 2}  # CUDA C++ Programming Guide
     if one.name == "mov.b64" and any(isinstance(x, tuple) and len(x) == 2 for x in one.operands):
         return {}  # 64 bits lie in two registers, side by side
     if one.opcode in ("div", "rem") and counts and one.operands:
