@@ -369,11 +369,12 @@ def _list_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
     notes = [note for note in every if isinstance(note, NoResult | LeftOut)]
     if not rows:
         raise QueryError(f"--format {form}: {'; '.join(notes) or 'no row is left'}")
-    if form == "triton":  # sizes in capitals, such as N, are no parameters
+    source = getattr(arguments, "data", None) or getattr(arguments, "after", None)
+    if form == "triton" and source:  # sizes in capitals, such as N, are no parameters
         from sweep.runs.record import space_behind
 
         with suppress(StoreError):  # measured times have no plan
-            known = {n for one in space_behind(arguments.data).kernels for n in one.kernel.sizes}
+            known = {n for one in space_behind(source).kernels for n in one.kernel.sizes}
             rows = [{n: v for n, v in row.items() if n not in known} for row in rows]
     text = text_of_form(form, rows, getattr(arguments, "rename", None))
     for note in notes:

@@ -76,6 +76,15 @@ def test_triton__sizes_in_capitals_are_no_parameters(asked, tmp_path):
     assert code == 0 and "ROWS" not in text and '"BLOCK_M": ' in text
 
 
+def test_triton__of_what_changed_between_two_plans(tmp_path, capsys):
+    """The question has no DATA, but two results."""
+    (plan := tmp_path / "plan.toml").write_text(
+        PLAN.format(kernel="triton_matmul", sizes="m = [1024]"), "utf-8"
+    )
+    assert main(["compare", *[str(plan)] * 2, "--list", "1", "--format", "triton"]) == 0
+    assert capsys.readouterr().out.count("triton.Config(") == 1
+
+
 def test_what_is_lacking_is_named(asked):
     code, text, error = asked("transpose", "n = [256]", "--format", "vllm")
     assert (code, text) == (2, "")
