@@ -291,6 +291,7 @@ def format_table(kind: str) -> str:
     for section in _format(kind).values():
         lines += (f"| {' | '.join(cells)} |" for cells in _lines(section))
     if kind == "kernel":
+        lines += ["", 'An expression may be a list of cases: `["12 if tile < 16", 4]`.']
         lines += ["", "Names of the device that expressions may use:", ""]
         lines += [f"- `{name}`: {meaning}" for name, meaning in DEVICE_NAMES.items()]
     return "\n".join(lines)
