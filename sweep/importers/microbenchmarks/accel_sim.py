@@ -10,34 +10,11 @@ from __future__ import annotations
 import re
 
 from sweep.importers.files import Source
-from sweep.importers.microbenchmarks.measurement import PER_CYCLE, Clocks, Measurement
+from sweep.importers.microbenchmarks.measurement import FIELDS, PER_CYCLE, Clocks, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
 WARP = 32.0
 _NUMBER = r"\s*(-?[\d.,]+)"
-_LATENCIES = (
-    (r"L1 Latency\s+=", "l1_latency", "pointer_chase"),
-    (r"L2 Hit Latency\s+=", "l2_near_latency", "pointer_chase"),
-    (r"Mem latency\s+=", "dram_latency", "pointer_chase"),
-    (r"Shared Memory Latency\s+=", "shared_latency", "pointer_chase"),
-    (r"float-precision FPU latency\s+=", "fp32_latency", "dependent_chain"),
-    (r"int32 latency\s+=", "integer_latency", "dependent_chain"),
-    (r"double-precision DPU latency\s+=", "fp64_latency", "dependent_chain"),
-    (r"SFU fast sqrt latency\s+=", "special_latency", "dependent_chain"),
-    (r"Kernel Launch Latency\s+=", "kernel_launch", "dependent_chain"),
-)
-_RATES = (  # of a multiprocessor in a cycle; a multiply-add counts twice
-    (r"(?m:^)FLOP per SM\s+=", "fp32_issue", 2.0),
-    (r"int32 FLOP per SM\s+=", "integer_issue", 2.0),
-    (r"DPU FLOP per SM\s+=", "fp64_issue", 2.0),
-    (r"SFU fast sqrt bw\s+=", "special_issue", 1.0),
-)
-_IDENTITY = (
-    (r"GPU Max Clock rate\s+=", "clocks.core_nominal", "MHz"),
-    (r"SM Count\s+:", "chip.sm_count", ""),
-    (r"Memory Clock rate\s+=", "clocks.memory_nominal", "MHz"),
-    (r"Memory Bus Width\s+=", "chip.memory_bus_width", "bits"),
-)
 _L2 = r"(?m:^)L2 bandwidth\s+="  # not the theoretical one
 _BOUND = "one size: a lower bound"
 _END = re.compile(r"/{20,}\s*$")
@@ -59,7 +36,7 @@ def _read(source: Source) -> list[Measurement]:
     own = text[text.index("Device Name") :]
     if capability := re.search(r"CUDA version number\s*=\s*(\d+\.\d)", own):
         found.query("compute_capability", capability[1], "system_config")
-    for pattern, key, unit in _IDENTITY:
+    for key, (pattern, unit) in FIELDS["accel_sim"].items():
         if match := re.search(pattern + _NUMBER, own if key == "clocks.core_nominal" else text):
             found.query(key, match[1], pattern.partition(r"\s")[0], unit)
     base = re.search(r"GPU Base Clock rate\s+=" + _NUMBER, own)
@@ -70,11 +47,11 @@ def _read(source: Source) -> list[Measurement]:
 
 
 def _measured(found: Findings, text: str) -> None:
-    for pattern, key, method in _LATENCIES:
+    for key, (pattern, method) in FIELDS["accel_sim_latencies"].items():
         if match := re.search(pattern + _NUMBER, text):
             found.add(f"microbenchmark.{key}", _number(found, match, pattern), "cycles", method,
                       _words(pattern))  # fmt: skip
-    for pattern, key, operations in _RATES:
+    for key, (pattern, operations) in FIELDS["accel_sim_rates"].items():
         if match := re.search(pattern + _NUMBER, text):
             rate = _number(found, match, pattern)
             found.add(f"microbenchmark.{key}", round(WARP * operations / rate, 4), "cycles",

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sweep.errors import SweepError, printable
-from sweep.importers.microbenchmarks.measurement import METHODS, TEXTS, Measurement
+from sweep.importers.microbenchmarks.measurement import METHODS, TEXTS, TOOLS, Measurement
 from sweep.importers.microbenchmarks.merging import Merged
 from sweep.importers.microbenchmarks.shipped import SECTIONS
 from sweep.specs.formats import DEVICE, Key
 from sweep.specs.kernel import toml
 from sweep.specs.reading import Report, quoted_path
 
-WHO_SAYS = {
-    "clocks.core_nominal_MHz": "deviceQuery, mt4g, nvbench or rocminfo",
-    "clocks.memory_nominal_MHz": "deviceQuery, mt4g, nvbench, nvidia-smi or rocm-smi; of an"
-    " integrated GPU its data sheet",
-    "chip.sm_count": "deviceQuery, mt4g, nvbench or rocminfo",
-    "chip.lanes_per_sm": "deviceQuery or mt4g",
-    "chip.memory_bus_width_bits": "deviceQuery, mt4g or nvbench",
-    "chip.l2_KiB": "deviceQuery, mt4g, nvbench or rocminfo",
-    "compute_capability": "deviceQuery, mt4g or nvbench; AMD's compiler_target rocminfo",
-}
+WHO_SAYS: dict[str, str] = TOOLS["who_says"]
 """Which tools say what a device file needs."""
 
 

@@ -9,20 +9,10 @@ from __future__ import annotations
 import re
 
 from sweep.importers.files import Source
-from sweep.importers.microbenchmarks.measurement import Measurement
+from sweep.importers.microbenchmarks.measurement import FIELDS, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
 _DEVICE = re.compile(r'^Device \d+: "(.*)"\s*$', re.MULTILINE)
-_FIELDS = (
-    ("compute_capability", r"CUDA Capability Major/Minor version number: +(\d+\.\d+)", ""),
-    ("chip.sm_count", r"^ *\( *(-?\d+)\) Multiprocessors", ""),
-    ("chip.lanes_per_sm", r"\( *(-?\d+)\) CUDA Cores/MP", ""),
-    ("chip.warp_size", r"Warp size: +(\S+)", ""),
-    ("clocks.core_nominal", r"GPU (?:Max )?Clock rate: +(\S+) MHz", "MHz"),
-    ("clocks.memory_nominal", r"Memory Clock rate: +(\S+) M[Hh]z", "MHz"),
-    ("chip.memory_bus_width", r"Memory Bus Width: +(\S+)-bit", "bits"),
-    ("chip.l2", r"L2 Cache Size: +(\S+) bytes", "bytes"),
-)
 
 
 def _read(source: Source) -> list[Measurement]:
@@ -33,7 +23,7 @@ def _read(source: Source) -> list[Measurement]:
     found = Findings(source, "deviceQuery", f"driver / runtime {versions[1]}" if versions else "")
     found.gpu(names[0], "NVIDIA", "Device 0")
     is_integrated = re.search(r"Integrated GPU sharing Host Memory: +Yes", text)
-    for key, pattern, unit in _FIELDS:
+    for key, (pattern, unit) in FIELDS["deviceQuery"].items():
         if key == "clocks.memory_nominal" and is_integrated:
             continue
         match = re.search(pattern, text, re.MULTILINE)

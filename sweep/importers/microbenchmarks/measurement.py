@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
-METHODS: dict[str, str] = {
-    "pointer_chase": "mean over a long chain of dependent loads",
-    "dependent_chain": "mean over a long chain of dependent instructions",
-    "plateau": "rate of the whole device, median over the sizes that fit",
-    "fit": "fitted to the times of several kernels",
-    "saturated": "rate with all lanes of a multiprocessor busy",
-    "one_size": "rate of the whole device at one size",
-    "timed_loads": "every load timed by itself, with the clock's own cycles",
-    "kernel": "rate of a kernel that was written for something else",
-    "query": "by the driver",
-    "given": "given by hand",
-    "device_file": "from the file of a device like it",
-    "same_capability": "as all devices of its compute capability have it",
-    "rule": "follows from other values",
-}
+TOOLS: dict[str, Any] = tomllib.loads(
+    (files("sweep.importers.microbenchmarks") / "tools.toml").read_text("utf-8")
+)
+METHODS: dict[str, str] = TOOLS["methods"]
 """How a value is found, from the best to the worst: where two values disagree, the first wins."""
+
+FIELDS: dict[str, dict[str, Any]] = TOOLS["fields"]
+"""What a tool says of a device by key: a pattern or name, and its unit, method or factor."""
 
 LOWER_BOUNDS = frozenset({"one_size", "kernel"})
 """Methods whose rates the device exceeds at other sizes: they count only where they are larger than

@@ -10,16 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sweep.importers.files import Source
-from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
+from sweep.importers.microbenchmarks.measurement import FIELDS, Clocks, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
-_IDENTITY = (
-    ("clocks.core_nominal", "sm_default_clock_rate", "Hz"),
-    ("clocks.memory_nominal", "global_memory_bus_peak_clock_rate", "Hz"),
-    ("chip.sm_count", "number_of_sms", ""),
-    ("chip.memory_bus_width", "global_memory_bus_width", "bits"),
-    ("chip.l2", "l2_cache_size", "bytes"),
-)
 _RATE = "nv/cold/bw/global/bytes_per_second"
 _NOISE = "nv/cold/time/gpu/stdev/relative"
 _CLOCK = "nv/cold/sm_clock_rate/mean"
@@ -42,7 +35,7 @@ def _read(source: Source) -> list[Measurement]:
     found.gpu(device.get("name"), "NVIDIA", "devices")
     capability = found.number(device.get("sm_version"), "devices, sm_version")
     found.query("compute_capability", f"{capability / 100:.1f}", "devices, sm_version")
-    for key, name, unit in _IDENTITY:
+    for key, (name, unit) in FIELDS["nvbench"].items():
         found.query(key, device.get(name), f"devices, {name}", unit)
     peak = device.get("global_memory_bus_bandwidth")
     _bandwidth(found, states, found.number(peak, "global_memory_bus_bandwidth") if peak else 0.0)

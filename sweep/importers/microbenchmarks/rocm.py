@@ -5,20 +5,10 @@ from __future__ import annotations
 import re
 
 from sweep.importers.files import Source
-from sweep.importers.microbenchmarks.measurement import Measurement
+from sweep.importers.microbenchmarks.measurement import FIELDS, Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
 _AGENT = re.compile(r"^\*+ *\nAgent \d+ *\n\*+ *$", re.MULTILINE)
-_FIELDS = (
-    ("compiler_target", "Name", ""),
-    ("chip.sm_count", "Compute Unit", ""),
-    ("chip.schedulers_per_sm", "SIMDs per CU", ""),
-    ("chip.warp_size", "Wavefront Size", ""),
-    ("clocks.core_nominal", r"Max Clock Freq. (MHz)", "MHz"),
-    ("chip.l1", "L1", "KiB"),
-    ("chip.l2", "L2", "KiB"),
-    ("chip.memory_side_cache", "L3", "KiB"),  # the Infinity Cache
-)
 _RDNA = ("gfx10", "gfx11", "gfx12")
 """Targets whose multiprocessor, in device files, is a work-group processor of two compute units
 (which rocminfo counts), each with an L1 of its own and half the SIMD units."""
@@ -46,7 +36,7 @@ def _info(source: Source) -> list[Measurement]:
     factors = {"chip.sm_count": 0.5, "chip.schedulers_per_sm": 2.0} if is_rdna else {}
     if target.startswith(_CDNA3) and units.isdecimal() and int(units) % _DIE_UNITS == 0:
         factors["chip.l2"] = int(units) / _DIE_UNITS
-    for key, place, unit in _FIELDS:
+    for key, (place, unit) in FIELDS["rocminfo"].items():
         text = _field(agents[0], place)
         if text is None or (text.startswith("0(") and key == "chip.schedulers_per_sm"):
             continue
