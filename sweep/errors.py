@@ -73,10 +73,9 @@ class UnfinishedWarning(UserWarning):
 def warn_if_unfinished(is_finished: bool, store: Any) -> None:
     """Warn who reads a store of an unfinished run, from one place: seldom twice for a store."""
     if not is_finished:
-        warnings.warn(
-            printable(f"'{store}' is unfinished: answers are of what was computed so far;"
-                      " `sweep run` continues it"), UnfinishedWarning, stacklevel=1,
-        )  # fmt: skip
+        text = f"'{store}' is unfinished: answers are of what was computed so far;"
+        text = printable(f"{text} `sweep run` continues it")
+        warnings.warn(text, UnfinishedWarning, stacklevel=1)
 
 
 class QueryError(SweepError):

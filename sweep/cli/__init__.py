@@ -10,7 +10,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TextIO, cast
 
 from sweep.cli.ending import Interrupts, leave, report_unforeseen
@@ -46,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupts.install()
     try:
         stdout = cast(TextIO, _PrintableStream(sys.stdout))
-        with contextlib.redirect_stdout(stdout), _warnings_as_lines():
+        with contextlib.redirect_stdout(stdout), warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
+            warnings.simplefilter("default", UnfinishedWarning)
             arguments.interrupts = interrupts
             arguments.started = STARTED if argv is None else time.perf_counter()
             code: int = arguments.command(arguments)
@@ -83,22 +86,20 @@ def _explain(error: BaseException) -> int:
     return 2
 
 
-@contextlib.contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print the warning about an unfinished store as one line, once for each store."""
-    with warnings.catch_warnings():
-        others, told = warnings.showwarning, set[str]()
-
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if category is not UnfinishedWarning:
-                others(message, category, *place, **more)
-            elif str(message) not in told:  # an import that adds a filter makes Python forget
-                told.add(str(message))
-                print(f"sweep: {message}", file=sys.stderr)
-
-        warnings.showwarning = show
-        warnings.simplefilter("default", UnfinishedWarning)
-        yield
+def _show_warning(
+    show: Callable[..., None],
+    told: set[str],
+    message: Warning | str,
+    category: type[Warning],
+    *place: Any,
+    **more: Any,
+) -> None:
+    """Show a warning; that of an unfinished store, once for each store, as one line."""
+    if category is not UnfinishedWarning:
+        show(message, category, *place, **more)
+    elif str(message) not in told:  # an import that adds a filter makes Python forget
+        told.add(str(message))
+        print(f"sweep: {message}", file=sys.stderr)
 
 
 class _PrintableStream:
@@ -113,24 +114,30 @@ class _PrintableStream:
 
     def write(self, text: str) -> int:
         shown = printable(text, keep="\n\t")
-        try:
-            return self._stream.write(shown)
-        except UnicodeEncodeError:
-            from sweep.query.texts import encodable
+        with _until_closed():
+            try:
+                self._stream.write(shown)
+            except UnicodeEncodeError:
+                from sweep.query.texts import encodable
 
-            return self._stream.write(encodable(shown, self._stream.encoding))
-        except BrokenPipeError:
-            _drop_output()
-            return len(text)
+                self._stream.write(encodable(shown, self._stream.encoding))
+        return len(text)
 
     def flush(self) -> None:
-        try:
+        with _until_closed():
             self._stream.flush()
-        except BrokenPipeError:
-            _drop_output()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _until_closed() -> Iterator[None]:
+    """Drop the output once its reader, such as ``head`` or ``less``, has closed it."""
+    try:
+        yield
+    except BrokenPipeError:
+        _drop_output()
 
 
 def _drop_output() -> None:

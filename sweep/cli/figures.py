@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sweep import plot as plots
 from sweep import query
 from sweep.cli.parser import call_with
-from sweep.cli.questions import open_data, say, selection_of, show, source_of
+from sweep.cli.questions import open_data, selection_of, show, source_of
 from sweep.errors import QueryError, counted
 from sweep.importers.files import check_free
 from sweep.query.grid import grids_of
@@ -123,7 +123,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         return show(found.answer(), arguments)
     page = call_with(found.write, arguments, arguments.output or arguments.paper)
     for text in found.summary().splitlines():
-        say("\n".join(wrapped(text, terminal_width(), indent=4)))
+        print("\n".join(wrapped(text, terminal_width(), indent=4)))
     tables, figures = counted(len(found.tables), "table"), counted(len(found.figures), "figure")
     print(f"wrote {page} with {tables} and {figures}")
     return 0

@@ -18,7 +18,7 @@ from sweep.cli.parser import call_with
 from sweep.errors import QueryError, StoreError, TuningError, counted, printable
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
-from sweep.query.texts import PIPE_WIDTH, LeftOut, NoResult, encodable, terminal_width, wrapped
+from sweep.query.texts import PIPE_WIDTH, LeftOut, NoResult, terminal_width, wrapped
 from sweep.store.buckets import is_store, is_url, place_of
 from sweep.store.root import inspect
 
@@ -181,7 +181,7 @@ def best(arguments: argparse.Namespace) -> int:
     from sweep.importers.files import write_whole
 
     write_whole(Path(arguments.output), text_of(answer, arguments), overwrite=arguments.overwrite)
-    say(f"wrote {arguments.output}")
+    print(f"wrote {arguments.output}")
     return 0
 
 
@@ -200,7 +200,7 @@ def _vllm_files(arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {folder / name: text for name, text in found.texts.items()}
     write_all(texts, overwrite=arguments.overwrite)
-    say("\n".join([*(f"note: {note}" for note in found.notes), *(f"wrote {p}" for p in texts)]))
+    print("\n".join([*(f"note: {note}" for note in found.notes), *(f"wrote {p}" for p in texts)]))
     return 0
 
 
@@ -299,7 +299,7 @@ def explain(arguments: argparse.Namespace) -> int:
         space = replace(space, plan=replace(space.plan, variant=arguments.variant))
     explanation = explain_configuration(space, configuration)
     width = min(terminal_width(), PIPE_WIDTH)
-    say(explanation.to_json() if arguments.format == "json" else explanation.to_text(width))
+    print(explanation.to_json() if arguments.format == "json" else explanation.to_text(width))
     return 0
 
 
@@ -344,7 +344,7 @@ def selection_of(arguments: argparse.Namespace, data: Any) -> dict[str, Any]:
 
 def show(answer: query.Answer, arguments: argparse.Namespace) -> int:
     """Print an answer as a table that fits the output, or in the format that was asked for."""
-    say(text_of(answer, arguments).rstrip("\n"))
+    print(text_of(answer, arguments).rstrip("\n"))
     return 0
 
 
@@ -380,11 +380,6 @@ def _list_of(answer: query.Answer, arguments: argparse.Namespace) -> str:
     for note in notes:
         print(f"sweep: {printable(note)}", file=sys.stderr)
     return text
-
-
-def say(text: str) -> None:
-    """Print a text, in ASCII where the output cannot express its characters."""
-    print(encodable(text, getattr(sys.stdout, "encoding", None)))
 
 
 def _about(path: str) -> str:

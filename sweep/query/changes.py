@@ -20,8 +20,9 @@ from sweep.fields import Array
 from sweep.fronts import front, merge_fronts
 from sweep.query.agreement import or_none
 from sweep.query.answer import Answer
+from sweep.query.filters import dim_of
 from sweep.query.grid import Grid, grids_of
-from sweep.query.pairing import GROUPED, Common, common_labels, is_apart, labels_of, remarks
+from sweep.query.pairing import GROUPED, Common, common_labels, remarks
 
 OUTCOME = ("what", "before", "after", "change", "regime_before", "regime_after")
 NONE = np.iinfo(np.int64).max
@@ -35,8 +36,8 @@ class Change:
     Attributes
     ----------
     group : mapping
-        The kernel, the device and the model; measured times have no model. Then what else
-        distinguishes groups.
+        The kernel, the device and the model; measured times have no model. Then the values of the
+        dimensions that are judged apart.
     objective, units : str
         What is compared.
     tolerance : float
@@ -48,12 +49,12 @@ class Change:
     common : Common
         What is read of both results.
     where : mapping
-        The model and the device among the common ones.
+        The place of the model, the device and those values among the common ones.
     remarks : tuple of str
         What a reader of all changes must know.
     """
 
-    group: Mapping[str, str | None]
+    group: Mapping[str, Any]
     objective: str
     units: str
     tolerance: float
@@ -215,7 +216,7 @@ class Change:
             change = None if one is None or other is None else other / one - 1.0
             outcome = (", ".join(happened), one, other, change, *regimes)
             named = dict(zip(OUTCOME, outcome, strict=True))
-            yield {**self.group, **self.common.labels(number), **named}
+            yield {**self.group, **self.common.labels(self.common.at(number)), **named}
 
 
 def changes(
@@ -278,41 +279,33 @@ def _of_kernel(
             f"{', '.join(new.dims)} after)"
         )
     places = {dim: common_labels(old, new, dim) for dim in old.dims}
-    inner = [dim for dim in old.dims if dim not in GROUPED]
-    apart = [dim for dim in inner if is_apart(old, dim, by)]
-    pooled = [dim for dim in inner if dim not in apart]
+    asked = {dim_of(old, name) for name in by}
+    # Measured times have no model.
+    apart = [d for d in old.dims if d in asked] + [d for d in GROUPED if d in places]
+    pooled = [dim for dim in old.dims if dim not in apart]
     compared = math.prod(len(places[dim][0]) for dim in pooled)
     only_before, only_after = (
         int(np.prod([grid.sizes[dim] for dim in pooled], dtype=object)) - compared
         for grid in (old, new)
     )
     names = [v for v in (name, "regime", "energy") if v in old.variables and v in new.variables]
-    groups = [
-        # Measured times have no model.
-        list(enumerate(old.coordinates[dim].values[places[dim][0]].tolist()))
-        if dim in places
-        else [(0, None)]
-        for dim in GROUPED
-    ]
-    changed = []
+    common = Common((old, new), names, places, pooled)
+    found = []
     for at in product(*(range(len(places[dim][0])) for dim in apart)):
-        one = {d: np.array([i]) for d, i in zip(apart, at, strict=True)}
-        here = places | {d: (places[d][0][i], places[d][1][i]) for d, i in one.items()}
-        common = Common((old, new), names, here, inner)
-        labels = [labels_of(old, dim, here[dim][0]) for dim in apart]
-        own = {name: column[0].item() for columns in labels for name, column in columns.items()}
-        found = [
-            Change({"kernel": old.kernel, "device": device, "model": model, **own}, objective,
-                   old.units(name), tolerance, n, only_before, only_after, common,
-                   {"model": slice(m, m + 1), "device": slice(d, d + 1)}, said)
-            for (m, model), (d, device) in product(*groups)
-        ]  # fmt: skip
-        for where, numbers in common.blocks():
-            # All models of a device in turn: a plan evaluates them together.
-            for change in sorted(found, key=lambda change: change.where["device"].start):
-                change.add(common.read({**where, **change.where}), numbers)
-        changed += found
-    return changed
+        one = dict(zip(apart, at, strict=True))
+        group = {"kernel": old.kernel, "device": None, "model": None, **common.labels(one)}
+        where = {dim: slice(i, i + 1) for dim, i in one.items()}
+        found.append(Change(group, objective, old.units(name), tolerance, n, only_before,
+                            only_after, common, where, said))  # fmt: skip
+    for block, numbers in common.blocks():
+        # All models of the same device and size in turn: a plan evaluates them together.
+        for change in sorted(found, key=_but_model):
+            change.add(common.read({**block, **change.where}), numbers)
+    return found
+
+
+def _but_model(change: Change) -> list[int]:
+    return [place.start for dim, place in change.where.items() if dim != "model"]
 
 
 def compare_results(

@@ -12,7 +12,7 @@ from sweep.errors import QueryError, nearest
 from sweep.fields import PROBLEM, PROBLEM_SIZE, STACKED, Array
 from sweep.query.agreement import match
 from sweep.query.blocks import boxes
-from sweep.query.filters import Selection, select_grid, select_kernels
+from sweep.query.filters import Selection, dim_of, select_grid, select_kernels
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.resting import names_in
 
@@ -304,7 +304,7 @@ class Common:
     places : mapping
         For each dimension the indices of the common labels, before and after.
     inner : list of str
-        The dimensions besides model and device; configurations are numbered in their order.
+        The dimensions that are not judged apart; configurations are numbered in their order.
     """
 
     grids: tuple[Grid, Grid]
@@ -338,18 +338,21 @@ class Common:
             for side, grid in enumerate(self.grids)
         ]
 
-    def labels(self, number: int) -> dict[str, Any]:
-        """Return the coordinates of a configuration."""
+    def at(self, number: int) -> dict[str, int]:
+        """Return a configuration's place among the common labels of the inner dimensions."""
+        return dict(zip(self.inner, map(int, np.unravel_index(number, self.shape)), strict=True))
+
+    def labels(self, at: Mapping[str, int]) -> dict[str, Any]:
+        """Return the coordinates of a place among the common labels."""
         found: dict[str, Any] = {}
-        for dim, i in zip(self.inner, np.unravel_index(number, self.shape), strict=True):
+        for dim, i in at.items():
             columns = labels_of(self.grids[0], dim, self.places[dim][0][[i]])
             found |= {name: column[0].item() for name, column in columns.items()}
         return found
 
     def read_one(self, number: int, where: Mapping[str, slice]) -> list[dict[str, Any]]:
         """Return the variables of one configuration before and after."""
-        at = np.unravel_index(number, self.shape) if self.inner else ()
-        ranges = {dim: slice(i, i + 1) for dim, i in zip(self.inner, map(int, at), strict=True)}
+        ranges = {dim: slice(i, i + 1) for dim, i in self.at(number).items()}
         return [{n: v[0] for n, v in side.items()} for side in self.read({**where, **ranges})]
 
 
@@ -359,11 +362,6 @@ def common_labels(old: Grid, new: Grid, dim: str) -> tuple[Array, Array]:
     if not is_common.any():
         raise QueryError(f"kernel '{old.kernel}': no value of {dim} is in both results")
     return np.flatnonzero(is_common), places[is_common]
-
-
-def is_apart(grid: Grid, dim: str, by: Sequence[str]) -> bool:
-    """Return whether a dimension is named in ``by``, itself or, of a list, one of its sizes."""
-    return bool({dim, *(grid.listed if dim == PROBLEM else ())} & {*by})
 
 
 def remarks(old: Mapping[str, Grid], new: Mapping[str, Grid], by: Sequence[str]) -> Iterator[str]:
@@ -383,7 +381,7 @@ def remarks(old: Mapping[str, Grid], new: Mapping[str, Grid], by: Sequence[str])
         for grid in (old[kernel] for kernel in old if kernel in new)
         for dim in grid.dims
         if grid.sizes[dim] > 1 and grid.long_name(dim).startswith(PROBLEM_SIZE)
-        if not is_apart(grid, dim, by)
+        if dim not in {dim_of(grid, name) for name in by}
     )
     if pooled:
         yield f"the best is that over all {', '.join(pooled)}: --by judges each value by itself"
