@@ -77,6 +77,34 @@ def test_softmax__reads_a_row_three_times(compiler):
         assert found == pytest.approx(expected), (rows, columns)
 
 
+TAPS = """
+    mov.u32 %r7, %ctaid.x;
+    mov.u32 %r8, %tid.x;
+    mad.lo.s32 %r1, %r7, 32, %r8;
+    mov.u32 %r2, %tid.y;
+    ld.param.u64 %rd1, [p];
+    ld.param.u32 %r4, [n];
+    mov.u32 %r5, 0;
+L:  add.s32 %r6, %r2, %r5;
+    mad.lo.s32 %r3, %r6, %r4, %r1;
+    mul.wide.s32 %rd2, %r3, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global{way}.f32 %f1, [%rd3];
+    add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p1, %r5, {taps};
+    @%p1 bra L;
+    ret;
+"""
+
+
+@pytest.mark.parametrize("way", ["", ".cg"])  # L1 has no row of another warp
+@pytest.mark.parametrize("taps", [1, 3, 7])
+def test_taps_in_a_loop__read_each_row_once(taps, way):
+    """Of a block's 8 rows of 32 words, each turn reads the next one, and 7 again."""
+    found = rate(f"{HEAD}{TAPS.format(taps=taps, way=way)}}}", (32, 8, 1))
+    assert found == pytest.approx(1 - (8 + taps - 1) / (8 * taps))
+
+
 @pytest.mark.parametrize("name", ["cuda_saxpy", "numba_saxpy", "triton_saxpy", "triton_reduction"])
 def test_streams__are_read_once(name):
     assert recorded(name, None if name.startswith("triton") else (256, 1, 1), (4096,)) == 0

@@ -52,6 +52,49 @@ def test_words_one_by_one__hit_what_those_just_before_touched(stride, body, expe
         assert hits(stride, body, block) == pytest.approx(expected), block
 
 
+ROWS = """
+    ld.param.u32 %r10, [n];
+    and.b32 %r2, %r8, 7;
+    shr.u32 %r3, %r8, 3;
+    mad.lo.s32 %r4, %r3, %r10, %r2;
+    mul.wide.s32 %rd5, %r4, 4;
+    add.s64 %rd10, %rd1, %rd5;
+    mul.wide.s32 %rd6, %r10, 4;
+"""
+"""Four rows of eight words in a warp, which lie as far apart as an argument says."""
+
+OF_64_BITS = """
+    ld.param.u64 %rd11, [q];
+    cvt.u64.u32 %rd12, %r3;
+    shl.b64 %rd13, %rd11, 2;
+    mad.lo.s64 %rd14, %rd13, %rd12, %rd1;
+    add.s64 %rd15, %rd14, %rd13;
+"""
+DOWN = "add.s64 %rd10, %rd10, %rd6;"
+LOOP = "mov.u32 %r7, 0;\nL: {} add.s32 %r7, %r7, 1; setp.lt.s32 %p1, %r7, 5; @%p1 bra L;"
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    (ROWS + 3 * (LOAD.format("%rd10") + DOWN), [0, 3 / 4, 3 / 4]),
+    (ROWS + OF_64_BITS + LOAD.format("%rd14") + LOAD.format("%rd15"), [0, 3 / 4]),
+    (ROWS + LOAD.format("%rd10") + "neg.s32 %r5, %r10; mul.wide.s32 %rd7, %r5, 4;"
+     "add.s64 %rd7, %rd10, %rd7;" + LOAD.format("%rd7"), [0, 3 / 4]),
+    # In a loop: of five turns the first finds nothing, and the others three of four rows.
+    (ROWS + LOOP.format(LOAD.format("%rd10") + DOWN), [4 / 5 * 3 / 4]),
+    (ROWS + LOOP.format(LOAD.format("%rd10")), [4 / 5]),
+    (ROWS + LOOP.format(LOAD.format("%rd10") + "ld.global.s64 %rd6, [%rd4];" + DOWN), [0, 4 / 5]),
+    # One of two sides: neither finds what the other brings, nor is sure what it adds.
+    (ROWS + LOOP.format("setp.lt.s32 %p2, %r8, %r7; @%p2 bra M;" + LOAD.format("%rd10") + "bra N;"
+     "M:" + LOAD.format("%rd10") + "N:"), [4 / 5, 4 / 5]),
+    (ROWS + LOOP.format("setp.lt.s32 %p2, %r8, %r7; @%p2 bra M;" + DOWN + "M:"
+     + LOAD.format("%rd10")), [0]),
+    (ROWS + LOOP.replace("5", "%r9").format(LOAD.format("%rd10")), [0]),  # turns of unknown number
+    (ROWS + LOOP.replace("5", "9999").format(LOAD.format("%rd10")), [0]),
+])  # fmt: skip
+def test_rows_of_a_warp__hit_what_those_just_before_touched(body, expected):
+    assert hits(4, body, (64, 1, 1)) == pytest.approx(expected)
+
+
 def test_stores_of_a_column__meet_those_of_other_warps():
     column = "mov.u32 %r2, %tid.y; mul.wide.u32 %rd5, %r2, 4; add.s64 %rd3, %rd3, %rd5;"
     for access, share in ((STORE, 7 / 8), (LOAD, 0)):  # eight warps, a sector in each of 32 rows

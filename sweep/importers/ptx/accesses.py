@@ -11,16 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.importers.ptx.control_flow import Block, Graph
-from sweep.importers.ptx.instructions import (
-    LARGEST_WORD,
-    PASS_BYTES,
-    ROW_BYTES,
-    Meaning,
-    Product,
-    factors_of,
-    meaning_of,
-)
+from sweep.importers.ptx.control_flow import Block, Graph, Loop, nest
+from sweep.importers.ptx.instructions import LARGEST_WORD, Meaning, meaning_of
 from sweep.importers.ptx.lanes import (
     FAR,
     FLOATS,
@@ -42,15 +34,18 @@ LARGEST_TILE = 2**20
 # capability from 7.0 on (sweep/hardware/occupancy_limits.csv).
 MOST_KEPT = 64
 
+MOST_STEPS = 10_000
+"""Most instructions in all turns of loops that are followed through them: a convolution's taps."""
+
 _BESIDE_L1 = {"cg", "cv", "volatile", "relaxed", "acquire", "L1::no_allocate"}
-_PRIME = 2**127 - 1
+_PRIME, _NEAR = 2**127 - 1, 2**62
 
 # Sums and products by opcode and number of operands; `or` is a sum as in `registers`.
 _SUMS: dict[tuple[str, int], Callable[..., int]] = {
     ("mov", 2): operator.pos, ("cvt", 2): operator.pos, ("cvta", 2): operator.pos,
     ("add", 3): operator.add, ("or", 3): operator.add, ("sub", 3): operator.sub,
     ("mul", 3): operator.mul, ("mad", 4): lambda a, b, c: a * b + c,
-    ("shl", 3): lambda a, b: a * pow(2, b, _PRIME),
+    ("shl", 3): lambda a, b: a * pow(2, b, _PRIME), ("neg", 2): operator.neg,
 }  # fmt: skip
 
 _TILE = "one thread of a block copies for all of them, whole sectors"
@@ -105,6 +100,10 @@ class Shape(NamedTuple):
 Shapes = tuple[Shape, ...]
 Accesses = Mapping[Block, Sequence[Shapes]]
 """The accesses of each instruction, by basic block."""
+
+Turns = Mapping[int, Numbers]
+"""Bytes between an access's address in each turn of loops and in the first, by the identity of its
+instruction, if it is known in all."""
 
 
 def shapes_of(
@@ -182,27 +181,6 @@ def tile_shapes(
     return moved, _plain("shared", "load", LARGEST_WORD, "tile")._replace(words=words)
 
 
-def product_of(instruction: Instruction, values: Values, block: Sides | None) -> Product | None:
-    """Return a warp's part of a product whose matrices a descriptor describes (``tcgen05.mma``).
-
-    One thread starts it for its block. The descriptor, the fourth operand, has the columns over 8
-    in bits 17 to 22 and the rows over 16 in bits 24 to 28.
-    """
-    modifiers, operands = instruction.modifiers, instruction.operands
-    kinds = [m.partition("::")[2] for m in modifiers if m.startswith("kind::")]
-    descriptor = values.of(operands[3]).constant if len(operands) > 3 else None
-    if not kinds or block is None or descriptor is None:
-        return None
-    rows, columns = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8
-    kind = factors_of(kinds[0])
-    depth = ROW_BYTES // {"fp16": 2, "tf32": 4}.get(kind, 1)
-    n_warps = -(-math.prod(block) // WARP)
-    shared = columns if isinstance(operands[1], Address) else rows + columns
-    n_blocks = 2 if "cta_group::2" in modifiers else 1
-    passes = shared * ROW_BYTES / PASS_BYTES / n_warps / n_blocks
-    return Product(kind, rows * columns * depth / n_warps / n_blocks, passes)
-
-
 def _plain(space: str, direction: str, size: int, origin: str = "") -> Shape:
     """Return an access to contiguous words; 4 bytes if the opcode does not specify the size."""
     word = min(size or 4, LARGEST_WORD)
@@ -269,20 +247,44 @@ def _along_x(shape: Shape, value: Value, size: int) -> Shape:
     return shape._replace(pattern=pattern, x=words, assumed=why)
 
 
-def accesses_of(graph: Graph, values: Values, block: Sides | None) -> Accesses:
-    """Return the accesses of all instructions that are executed, and which of them hit."""
+def accesses_of(graph: Graph, values: Values, block: Sides | None) -> tuple[Accesses, Turns]:
+    """Return the accesses of all instructions that are executed, and which of them hit.
+
+    Loops of few turns are followed through all of them: `Turns` has what their addresses do.
+    """
     result: dict[Block, list[Shapes]] = {}
     neighbours = _Neighbours(graph, values)
     for part in graph.blocks:
-        neighbours.begin()
         for instruction in part.instructions if part.share > 0.0 else ():
             meaning = meaning_of(instruction)
             found: Shapes = ()
             if meaning.direction or meaning.tile:
                 shapes = shapes_of if meaning.direction else tile_shapes
                 found = shapes(instruction, meaning, values, block)
-            result.setdefault(part, []).append(neighbours.with_hits(instruction, found))
-    return result
+            result.setdefault(part, []).append(found)
+    for run in _runs(graph):
+        neighbours.follow([part for part in run if part in result], result)
+    for part, shapes_there in result.items():
+        result[part] = list(map(neighbours.with_hits, part.instructions, shapes_there))
+    return result, neighbours.turns()
+
+
+def _runs(graph: Graph) -> list[list[Block]]:
+    """Return basic blocks that are followed together: one, or all turns of loops of few turns."""
+    runs = {block.number: [block] for block in graph.blocks}
+    left_out: set[Loop | None] = set()
+    for loop in reversed(graph.loops):  # inner ones before those around them
+        first, times = loop.header.number, loop.trips or 0.5
+        own = [number for number in runs if first <= number < first + loop.length]
+        turn = [block for number in own for block in runs[number]]
+        steps = times * sum(len(block.instructions) for block in turn)
+        if loop in left_out or times % 1 or steps > MOST_STEPS:
+            left_out.add(loop.parent)
+            continue
+        for number in own[1:]:
+            del runs[number]
+        runs[first] = turn * int(times)
+    return list(runs.values())
 
 
 class _Neighbours:
@@ -290,38 +292,71 @@ class _Neighbours:
 
     Where rows are not aligned, compilers read neighbouring words by several instructions, each of
     which touches the sectors of all. The first load brings them into L1 and the others hit; stores,
-    also those of a block's other warps, meet in L2. Only accesses of one basic block are compared.
+    also those of a block's other warps, meet in L2. Only accesses of one basic block are compared,
+    or in all turns of loops of few turns: of code that each turn executes, and of any other block.
 
-    Whatever is not followed (arguments, results of loads, registers that change, at the beginning
+    Whatever is not followed (pointers, results of loads, registers that change, at the beginning
     of a basic block) is a random number of a large field, in which sums and products are computed:
-    two addresses are the same but for a constant if they differ by a small number.
+    two addresses are in one array if they differ by a small number. Integer arguments are those of
+    `Lanes`, so that rows that they part are compared, too.
     """
 
     def __init__(self, graph: Graph, values: Values) -> None:
-        code = (i for block in graph.blocks for i in block.instructions)
+        code = [i for block in graph.blocks for i in block.instructions]
         writes = Counter(register for i in code for register in i.reads_and_writes[1])
         self._changing = {register for register, n in writes.items() if n > 1}
+        # Whatever is multiplied is no pointer.
+        self._factors = {
+            x for i in code if i.opcode in ("mul", "mad", "shl") for x in i.operands[1:3]
+        }
         self._values, self._random = values, Random(0)
         self._numbers: dict[Operand, int] = defaultdict(self._new)
+        self._turns: dict[int, list[int]] = defaultdict(list)
+        self._touched: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
-    def begin(self) -> None:
-        """Begin a basic block."""
+    def follow(self, run: Sequence[Block], accesses: Accesses) -> None:
+        """Follow basic blocks in the order in which they are executed, from the first one on."""
         self._brought = 0.0
         self._seen: dict[Hashable, tuple[Numbers, dict[int, float]]] = {}
         self._current: dict[Operand, int] = defaultdict(self._new)
+        for part in run:
+            latches = [latch for loop in nest(part.loop) for latch in loop.latches]
+            always = len(run) == 1 or all(map(part.dominates, latches))
+            for instruction, shapes in zip(part.instructions, accesses[part], strict=True):
+                if instruction.addresses and shapes and shapes[0].space == "global":
+                    self._access(instruction, shapes[0], None if always else part)
+                self._execute(instruction, always)
+
+    def turns(self) -> Turns:
+        """Return how far the addresses of each access lie from that of the first turn."""
+        steps = {
+            key: [(number - found[0] + _NEAR) % _PRIME - _NEAR for number in found]
+            for key, found in self._turns.items()
+        }
+        return {k: np.array(own) for k, own in steps.items() if len(own) > 1 and max(own) < _NEAR}
 
     def with_hits(self, instruction: Instruction, shapes: Shapes) -> Shapes:
-        """Return the accesses of the next instruction of a block with their `Shape.hits`."""
-        found = tuple(shape._replace(hits=self._hits(instruction, shape)) for shape in shapes)
-        (_, written), operands, result = instruction.reads_and_writes, instruction.operands, None
-        is_plain = not instruction.predicate and len(written) == 1
-        if is_plain and {*FLOATS, "hi"}.isdisjoint(instruction.modifiers):
-            result = _SUMS.get((instruction.opcode, len(operands)))
-        number = result(*map(self._number, operands[1:])) % _PRIME if result else None
+        """Return the accesses of an instruction with their `Shape.hits` in all turns."""
+        if (found := self._touched.get(id(instruction))) is None:
+            return shapes
+        hits = 1.0 - sum(n_new for n_new, _ in found) / len(found) / found[0][1]
+        return tuple(shape._replace(hits=max(0.0, hits)) for shape in shapes)
+
+    def _execute(self, instruction: Instruction, always: bool) -> None:
+        """Set the registers that an instruction writes."""
+        (_, written), operands, number = instruction.reads_and_writes, instruction.operands, None
+        lanes, opcode = self._values.lanes, instruction.opcode
+        if not instruction.predicate and len(written) == 1:
+            result = _SUMS.get((opcode, len(operands)))
+            if result and {*FLOATS, "hi"}.isdisjoint(instruction.modifiers):
+                number = result(*map(self._number, operands[1:])) % _PRIME
+            elif lanes and opcode == "ld" and (written[0].width < 2 or written[0] in self._factors):
+                argument = lanes.of(written[0])  # not known of memory but parameters
+                number = None if argument is None else int(argument[0])
         for register in written:
             known = self._current if register in self._changing else self._numbers
-            known[register] = self._new() if number is None else number
-        return found
+            is_sure = always or known is self._numbers
+            known[register] = number if number is not None and is_sure else self._new()
 
     def _new(self) -> int:
         return self._random.getrandbits(126)
@@ -335,25 +370,26 @@ class _Neighbours:
         known = self._current if operand in self._changing else self._numbers
         return known[operand] if literal is None else literal
 
-    def _hits(self, instruction: Instruction, shape: Shape) -> float:
-        """Return the share of an access's sectors that accesses shortly before it touched."""
+    def _access(self, instruction: Instruction, shape: Shape, place: Block | None) -> None:
+        """Find the sectors of an access that none in the same place, if any, has touched before."""
+        number, lanes = self._number(instruction.addresses[-1]), self._values.lanes
+        self._turns[id(instruction)].append(number)
         is_whole = instruction.opcode in ("ld", "ldu", "st") or "ca" in instruction.modifiers
         is_load = shape.direction == "load"  # stores meet in L2, with L1 or without
         is_kept = is_whole and not (is_load and _BESIDE_L1.intersection(instruction.modifiers))
-        if shape.space != "global" or shape.origin or not (is_kept and instruction.addresses):
-            return 0.0
-        address = instruction.addresses[-1]
-        base, distance = divmod(self._number(address), 2**40)
-        lanes = self._values.lanes
-        if (shape.direction, base) not in self._seen:
-            value = self._values.of(address)
-            addresses = lanes.of(address) if lanes else None
+        base, distance = divmod(number, _NEAR)
+        key = shape.direction, base, place
+        if shape.origin or not is_kept:
+            return
+        if key not in self._seen:
+            address = instruction.addresses[-1]
+            value, addresses = self._values.of(address), lanes.of(address) if lanes else None
             if lanes is None and value.is_affine:
                 addresses = np.arange(WARP) * (WIDE if value.x is None else value.x)
             if addresses is None:
-                return 0.0
-            self._seen[shape.direction, base] = addresses - distance, {}
-        rest, seen = self._seen[shape.direction, base]
+                return
+            self._seen[key] = addresses - distance, {}
+        rest, seen = self._seen[key]
         active = lanes.active(instruction) if lanes else None
         by_warp = sectors_by_warp(rest + distance, int(shape.bytes * shape.words), active)
         touched = (by_warp if is_load else np.unique(by_warp % FAR)).tolist()
@@ -361,4 +397,4 @@ class _Neighbours:
         n_new = sum(sector not in seen or seen[sector] < least for sector in touched)
         seen |= dict.fromkeys(touched, self._brought)
         self._brought += n_new * SECTOR / len(rest)
-        return 1.0 - n_new / len(by_warp)
+        self._touched[id(instruction)].append((n_new, len(by_warp)))

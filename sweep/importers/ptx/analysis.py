@@ -39,6 +39,10 @@ MOST_REGISTERS = 255
 MOST_NOTES = 40
 MOST_JUMPS = 20
 
+_ATOMIC = (
+    "atomic operations count as plain accesses: that they wait for each other at one word is not"
+)
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -180,7 +184,7 @@ def analyse(
         decided = shares_of_blocks(graph, by_block) | decided
     _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
     _complete_trips(graph, trips or {})
-    accesses = accesses_of(graph, values, block)
+    accesses, turns = accesses_of(graph, values, block)
     parts, waits, how, unknown, remarks = cut_into_stages(graph, values, block, stages, accesses)
     notes = [*_notes(graph, stages, how, trips or ()), *remarks, *not_followed]
     if len(notes) > MOST_NOTES:
@@ -188,7 +192,9 @@ def analyse(
     live = live_registers(graph)
     registers = max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ())))
     memory = _shared_memory(expanded, outside)
-    reads = reads_of(expanded, values, accesses)
+    reads = reads_of(expanded, values, accesses, turns)
+    if any(i.opcode in ("atom", "red") for i in expanded.instructions()):
+        notes.insert(0, _ATOMIC)
     if grid is None and needs_grid(expanded, reads):
         notes.insert(0, "no block reads what another does, since --grid X,Y is not given")
     return Analysis(

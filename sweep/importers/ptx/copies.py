@@ -21,9 +21,15 @@ from typing import NamedTuple
 
 from sweep.importers.ptx.accesses import Shape, shapes_of, tile_shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, nest
-from sweep.importers.ptx.instructions import meaning_of
-from sweep.importers.ptx.module import Instruction, Register
-from sweep.importers.ptx.registers import Sides, Values
+from sweep.importers.ptx.instructions import (
+    PASS_BYTES,
+    ROW_BYTES,
+    Product,
+    factors_of,
+    meaning_of,
+)
+from sweep.importers.ptx.module import Address, Instruction, Register
+from sweep.importers.ptx.registers import WARP, Sides, Values
 from sweep.importers.ptx.tokens import integer_of
 
 MOST_BUFFERS = 64
@@ -162,3 +168,24 @@ def goes_on_beside_products(graph: Graph) -> bool:
             if block.loop and x.opcode == "wgmma" and "wait_group" in x.modifiers:
                 left[block.loop].append(integer_of(str(x.operands[0])) or 0)
     return any(min(groups) > 0 for groups in left.values())
+
+
+def product_of(instruction: Instruction, values: Values, block: Sides | None) -> Product | None:
+    """Return a warp's part of a product whose matrices a descriptor describes (``tcgen05.mma``).
+
+    One thread starts it for its block. The descriptor, the fourth operand, has the columns over 8
+    in bits 17 to 22 and the rows over 16 in bits 24 to 28.
+    """
+    modifiers, operands = instruction.modifiers, instruction.operands
+    kinds = [m.partition("::")[2] for m in modifiers if m.startswith("kind::")]
+    descriptor = values.of(operands[3]).constant if len(operands) > 3 else None
+    if not kinds or block is None or descriptor is None:
+        return None
+    rows, columns = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8
+    kind = factors_of(kinds[0])
+    depth = ROW_BYTES // {"fp16": 2, "tf32": 4}.get(kind, 1)
+    n_warps = -(-math.prod(block) // WARP)
+    shared = columns if isinstance(operands[1], Address) else rows + columns
+    n_blocks = 2 if "cta_group::2" in modifiers else 1
+    passes = shared * ROW_BYTES / PASS_BYTES / n_warps / n_blocks
+    return Product(kind, rows * columns * depth / n_warps / n_blocks, passes)

@@ -1,12 +1,12 @@
 """What the blocks of a grid read from global memory: in all, and of it what is not read before.
 
 A word is read again by a thread of the same block (found from the addresses of the first block's
-threads), by a block in whose row or column of the grid addresses do not change, and by a later loop
-that reads as much of the same array. Everything else counts as read once, tiles that one thread
-copies too, so that the distinct bytes are an upper bound but for the last rule, which is assumed.
-How much else is read in between differs: nothing but a turn of a loop by threads of one block, what
-the blocks that run at once read by a later loop, and what the blocks of the grid between two that
-read the same do.
+threads, in all turns of a loop if they are few), by a block in whose row or column of the grid
+addresses do not change, and by a later loop that reads as much of the same array. Everything else
+counts as read once, tiles that one thread copies too, so that the distinct bytes are an upper bound
+but for the last rule, which is assumed. How much else is read in between differs: nothing but a
+turn of a loop by threads of one block, what the blocks that run at once read by a later loop, and
+what the blocks of the grid between two that read the same do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweep.importers.ptx.accesses import Accesses, Shape
+from sweep.importers.ptx.accesses import Accesses, Shape, Turns
 from sweep.importers.ptx.control_flow import Amount, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.lanes import SECTOR, Lanes, Numbers, sectors_of, touched_sectors
@@ -31,6 +31,8 @@ MEMORY = "%memory"
 
 MAX_PASSES = 20
 """Most passes over the code to find what registers depend on; it takes three or four."""
+
+_Load = tuple[Shape, Address | None, Numbers]
 
 
 class Read(NamedTuple):
@@ -47,12 +49,13 @@ class Read(NamedTuple):
     requested : float
         Bytes that a thread asks for, in whole sectors of its warp, but those that hit in L1.
     distinct : float
-        Bytes of it that no thread of the block asks for too.
+        Bytes of it that no thread of the block asks for too in the same turn.
     is_again : bool
         Whether an earlier loop read the same.
     parts : mapping of frozenset of str to float
-        ``distinct`` by the directions in which the block beside it does not read the same: in part
-        of ``axes``, where tiles overlap.
+        ``distinct``, without what another turn of the block reads if turns are few, by the
+        directions in which the block beside it does not read the same: in part of ``axes``, where
+        tiles overlap.
     """
 
     passage: Passage
@@ -64,7 +67,7 @@ class Read(NamedTuple):
     parts: Mapping[frozenset[str], float] = {}
 
 
-def reads_of(function: Function, values: Values, accesses: Accesses) -> list[Read]:
+def reads_of(function: Function, values: Values, accesses: Accesses, turns: Turns) -> list[Read]:
     """Return what a function loads from global memory, by array and loop.
 
     Parameters
@@ -75,10 +78,12 @@ def reads_of(function: Function, values: Values, accesses: Accesses) -> list[Rea
         The values of the registers.
     accesses : mapping of Block to sequence of tuple of Shape
         The accesses of each instruction of the blocks that are executed.
+    turns : mapping of int to array
+        What loops of few turns do to their addresses.
     """
     origins = _origins(function)
     result: list[Read] = []
-    groups: dict[tuple[frozenset[str], Passage, float], list[tuple[Shape, Address | None]]]
+    groups: dict[tuple[frozenset[str], Passage, float, int], list[_Load]]
     groups = defaultdict(list)
     for part, found_there in accesses.items():
         for instruction, found in zip(part.instructions, found_there, strict=True):
@@ -90,13 +95,14 @@ def reads_of(function: Function, values: Values, accesses: Accesses) -> list[Rea
                 is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
                 base = addresses[-1].base
                 origin = origins[base] if isinstance(base, Register) else frozenset({base})
-                load = found[0], addresses[-1] if is_whole else None
-                groups[origin, part.passage, part.share].append(load)
+                steps = turns.get(id(instruction), np.zeros(1, np.int64))
+                load = found[0], addresses[-1] if is_whole else None, steps
+                groups[origin, part.passage, part.share, len(steps)].append(load)
     lanes = values.lanes
     used = AXES.intersection(axis for origin, *_ in groups for axis in origin)
     beside = {axis: lanes.beside(axis) for axis in used} if lanes else {}
     seen = set()
-    for (origin, passage, share), loads in groups.items():
+    for (origin, passage, share, _), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
         requested, distinct, parts = _bytes(loads, lanes, beside, axes)
         often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
@@ -202,14 +208,15 @@ def name_of(own: str) -> str:
 
 
 def _bytes(
-    loads: Iterable[tuple[Shape, Address | None]],
+    loads: Iterable[_Load],
     lanes: Lanes | None,
     beside: Mapping[str, Lanes],
     axes: frozenset[str],
 ) -> tuple[float, float, Mapping[frozenset[str], float]]:
     """Return the bytes that a thread asks for, those distinct in its block, and `Read.parts`."""
-    requested, unknown, known, n_threads = 0.0, 0.0, list[tuple[Address, int]](), 1
-    for shape, address in loads:
+    requested, unknown, turn, n_threads = 0.0, 0.0, 0.0, 1
+    known = list[tuple[Address, int, Numbers]]()
+    for shape, address, steps in loads:
         size = shape.bytes * shape.words
         addresses = lanes.of(address) if lanes and address else None
         if address is None or addresses is None:
@@ -217,7 +224,7 @@ def _bytes(
         else:  # a sector of a warp is a byte of each of its 32 threads
             requested += sectors_of(addresses, int(size)) * (1.0 - shape.hits)
             n_threads = len(addresses)
-            known.append((address, int(size)))
+            known.append((address, int(size), steps))
     parts: dict[frozenset[str], float] = defaultdict(float, {axes: unknown} if unknown else {})
     if lanes and known:
         own = _sectors(known, lanes)
@@ -226,17 +233,19 @@ def _bytes(
         }
         # Where the next block reads all the same but addresses change, some later block does not.
         edges = [(axis, same) for axis, same in shared.items() if not same.all()]
+        share = SECTOR / n_threads
         for place in range(len(own)):
-            parts[axes.difference(a for a, same in edges if same[place])] += SECTOR / n_threads
-    return requested, sum(parts.values()), parts
+            others = axes.difference(a for a, same in edges if same[place])
+            parts[others] += share / len(known[0][2])
+        turn = unknown + share * len(_sectors([(a, n, steps[:1]) for a, n, steps in known], lanes))
+    return requested, max(sum(parts.values()), min(turn, requested)), parts
 
 
-def _sectors(loads: Iterable[tuple[Address, int]], lanes: Lanes) -> Numbers:
-    """Return the distinct sectors that the loads of a block touch."""
-    found = ((lanes.of(address), size) for address, size in loads)
-    return np.unique(
-        np.concatenate([touched_sectors(n, size).ravel() for n, size in found if n is not None])
-    )
+def _sectors(loads: Iterable[tuple[Address, int, Numbers]], lanes: Lanes) -> Numbers:
+    """Return the distinct sectors that the loads of a block touch in all turns."""
+    found = ((lanes.of(address), size, steps) for address, size, steps in loads)
+    parts = (((n[:, None] + steps).ravel(), size) for n, size, steps in found if n is not None)
+    return np.unique(np.concatenate([touched_sectors(*part).ravel() for part in parts]))
 
 
 def _origins(function: Function) -> dict[Register, frozenset[str]]:

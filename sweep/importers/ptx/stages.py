@@ -19,9 +19,9 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from sweep.errors import SweepError
-from sweep.importers.ptx.accesses import Accesses, Shape, Shapes, product_of
+from sweep.importers.ptx.accesses import Accesses, Shape, Shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
-from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, prologues
+from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, product_of, prologues
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
