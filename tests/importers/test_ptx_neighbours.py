@@ -79,6 +79,9 @@ LOOP = "mov.u32 %r7, 0;\nL: {} add.s32 %r7, %r7, 1; setp.lt.s32 %p1, %r7, 5; @%p
     (ROWS + OF_64_BITS + LOAD.format("%rd14") + LOAD.format("%rd15"), [0, 3 / 4]),
     (ROWS + LOAD.format("%rd10") + "neg.s32 %r5, %r10; mul.wide.s32 %rd7, %r5, 4;"
      "add.s64 %rd7, %rd10, %rd7;" + LOAD.format("%rd7"), [0, 3 / 4]),
+    # Of two pointers nothing tells how far they lie apart.
+    (ROWS + "ld.param.u64 %rd11, [q]; add.s64 %rd7, %rd10, %rd11;" + LOAD.format("%rd10")
+     + LOAD.format("%rd7"), [0, 0]),
     # In a loop: of five turns the first finds nothing, and the others three of four rows.
     (ROWS + LOOP.format(LOAD.format("%rd10") + DOWN), [4 / 5 * 3 / 4]),
     (ROWS + LOOP.format(LOAD.format("%rd10")), [4 / 5]),

@@ -305,10 +305,8 @@ class _Neighbours:
         code = [i for block in graph.blocks for i in block.instructions]
         writes = Counter(register for i in code for register in i.reads_and_writes[1])
         self._changing = {register for register, n in writes.items() if n > 1}
-        # Whatever is multiplied is no pointer.
-        self._factors = {
-            x for i in code if i.opcode in ("mul", "mad", "shl") for x in i.operands[1:3]
-        }
+        scaled = [i for i in code if i.opcode in ("mul", "mad", "shl", "neg")]
+        self._factors = {o for i in scaled for o in i.operands[1:3]}  # which are no pointers
         self._values, self._random = values, Random(0)
         self._numbers: dict[Operand, int] = defaultdict(self._new)
         self._turns: dict[int, list[int]] = defaultdict(list)
@@ -350,7 +348,7 @@ class _Neighbours:
             result = _SUMS.get((opcode, len(operands)))
             if result and {*FLOATS, "hi"}.isdisjoint(instruction.modifiers):
                 number = result(*map(self._number, operands[1:])) % _PRIME
-            elif lanes and opcode == "ld" and (written[0].width < 2 or written[0] in self._factors):
+            elif lanes and opcode == "ld" and written[0] in self._factors:
                 argument = lanes.of(written[0])  # not known of memory but parameters
                 number = None if argument is None else int(argument[0])
         for register in written:
