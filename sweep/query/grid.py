@@ -297,7 +297,6 @@ class Grid:
         for name, data in found.items():
             if self.kind(name) == "code" and data.dtype.kind == "f":  # datasets joined, with gaps
                 found[name] = np.where(np.isnan(data), UNWRITTEN_CODE, data).astype(np.uint8)
-        # Views of memory that is not ours are not written to.
         return {name: _read_only(np.asarray(data)) for name, data in found.items()}
 
     def boundaries(self, names: Iterable[str]) -> dict[str, Array]:
@@ -320,7 +319,7 @@ def _whole(array: Any) -> Array:
 
 
 def _read_only(values: Array) -> Array:
-    """Return a view that refuses to be written to."""
+    """Return a view that refuses to be written to: the memory may be another's."""
     values = values.view()
     values.flags.writeable = False
     return values
