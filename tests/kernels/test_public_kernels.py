@@ -1,5 +1,7 @@
 """Tunable kernels from public sources: their tables, their counts, and how predictions move."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 from support.launches import accesses_of, launched, numbers_of
@@ -28,10 +30,22 @@ CHOSEN = {
     },
 }  # fmt: skip
 
+DIRECT = {  # without a table
+    "transpose_ktt": {
+        "VECTOR_TYPE": 1, "CR": 0, "LOCAL_MEM": 1, "PADD_LOCAL": 1, "WORK_GROUP_SIZE_X": 32,
+        "TILE_SIZE_X": 32, "WORK_GROUP_SIZE_Y": 8, "TILE_SIZE_Y": 32, "DIAGONAL_MAP": 0,
+    },
+    "bicg": {
+        "BICG_BATCH": 4, "USE_SHARED_MATRIX": 1, "USE_SHARED_VECTOR_1": 1,
+        "USE_SHARED_VECTOR_2": 1, "USE_SHARED_REDUCTION_1": 1, "USE_SHARED_REDUCTION_2": 1,
+        "UNROLL_BICG_STEP": 1, "ROWS_PROCESSED": 512, "TILE": 32,
+    },
+}  # fmt: skip
+
 
 def seconds(kernel, device="rtx_3090", **changes):
     """Return the predicted time of the chosen configuration with some changes."""
-    axes = {name: (value,) for name, value in (CHOSEN[kernel] | changes).items()}
+    axes = {name: (value,) for name, value in ((CHOSEN | DIRECT)[kernel] | changes).items()}
     plan = Plan((kernel,), (device,), ("combined",), axes=axes, store=False)
     return sweep.evaluate(plan)[kernel]["execution_time"].values.item()
 
@@ -169,3 +183,130 @@ def test_pnpoly__mapped_points_pass_the_link():
     plain = seconds("pnpoly", "v100", tile_size=1)
     mapped = seconds("pnpoly", "v100", tile_size=1, mapped=1)
     assert mapped >= max(plain, 20_000_000 * 8 / 12e9)
+
+
+def shaped(width, rows, height, **more):
+    """Return the parameters of a transpose by blocks of width x rows, tiles of width x height."""
+    across = {"WORK_GROUP_SIZE_X": width, "TILE_SIZE_X": width}
+    down = {"WORK_GROUP_SIZE_Y": rows, "TILE_SIZE_Y": height}
+    return DIRECT["transpose_ktt"] | across | down | more
+
+
+def direct(width, rows, height, by_column, vector, **more):
+    own = {"LOCAL_MEM": 0, "PADD_LOCAL": 0, "CR": by_column, "VECTOR_TYPE": vector}
+    return shaped(width, rows, height, **own | more)
+
+
+# Of NVRTC 12.9.86: registers, loads under way together, integers, branches and moves.
+@pytest.mark.parametrize(("device", "chosen", "registers", "together", "count"), [
+    ("rtx_2080_ti", shaped(32, 8, 32), 64, 4, 61 + 34 + 11),
+    ("rtx_3090", shaped(32, 32, 32), 40, 1, 42 + 14 + 13),
+    ("rtx_3090", shaped(64, 1, 64), 40, 16, 239 + 34 + 12),
+    ("gtx_1080_ti", shaped(32, 8, 32), 32, 4, 94 + 31 + 9),
+    ("rtx_2080_ti", direct(8, 4, 16, 0, 1), 14, 4, 10 + 1 + 7),
+    ("rtx_2080_ti", direct(8, 4, 32, 1, 1), 38, 8, 14 + 1 + 7),
+    ("rtx_2080_ti", direct(32, 1, 64, 0, 2), 28, 4, 180 + 21 + 43),
+    ("gtx_1080_ti", direct(32, 1, 32, 1, 2), 31, 8, 162 + 12 + 26),
+])  # fmt: skip
+def test_transpose__counts_are_near_machine_code(device, chosen, registers, together, count):
+    launch = launched("transpose_ktt", device, **chosen)
+    assert numbers_of(launch)["registers_per_thread"] == pytest.approx(registers, abs=10)
+    assert launch.workload.memory_parallelism.item() == together
+    assert sum(launch.workload.instructions.values()).item() == pytest.approx(count, rel=0.25)
+
+
+def passes(width, height, padding, threads):
+    """Return the passes of a warp that reads columns of a tile, in the mean of the block."""
+    taken = []
+    for first in range(0, threads, 32):
+        banks = defaultdict(set)
+        for thread in range(first, first + 32):
+            word = thread % height * (width + padding) + thread // height
+            banks[word % 32].add(word)
+        taken.append(max(map(len, banks.values())))
+    return np.mean(taken)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("width", [1, 2, 8, 16, 32, 64])
+def test_transpose__banks_of_columns(width, padding):
+    for rows, height in ((1, 1), (1, 8), (2, 4), (4, 16), (8, 8), (16, 32), (32, 32), (64, 64)):
+        threads = width * rows
+        if 32 <= threads <= 1024 and height <= threads:
+            chosen = shaped(width, rows, height, PADD_LOCAL=padding)
+            found = accesses_of(launched("transpose_ktt", "rtx_3090", **chosen))["tile_load"]
+            assert found.wavefronts.item() == passes(width, height, padding, threads)
+
+
+# The last two have 40 MB of L2, or 64 MB of another cache behind it.
+@pytest.mark.parametrize(("device", "later"), [
+    ("gtx_1080_ti", 4.0), ("mi250x", 6.7), ("a100_40gb", 1), ("radeon_pro_w7800", 1),
+])  # fmt: skip
+def test_transpose__each_word_passes_dram_once_while_l2_keeps_its_sector(device, later):
+    def moved(chosen):
+        work = launched("transpose_ktt", device, **chosen).workload
+        return work.dram_bytes.item() / (8 * 8192**2)
+
+    tiled = shaped(32, 8, 32), shaped(32, 2, 4), shaped(4, 16, 64), shaped(8, 8, 8, DIAGONAL_MAP=1)
+    for chosen in (*tiled, direct(32, 8, 32, 0, 1), direct(32, 8, 8, 1, 1), direct(8, 8, 8, 1, 2)):
+        assert moved(chosen) == pytest.approx(1)
+    # The block beside has a sector's next words, at once or, DIAGONAL_MAP, a row of blocks later.
+    assert moved(direct(1, 32, 64, 0, 1)) == pytest.approx(1)
+    late = moved(direct(1, 32, 64, 0, 1, DIAGONAL_MAP=1))
+    assert late == pytest.approx(later, abs=0.1)
+
+
+@pytest.mark.parametrize("device", ["gtx_1080_ti", "rtx_2080_ti", "a100_40gb", "tesla_k20"])
+def test_transpose__tiles_and_padding_pay(device):
+    def of(chosen):
+        return seconds("transpose_ktt", device, **chosen)
+
+    padded, plain = (of(shaped(32, 8, 32, PADD_LOCAL=words)) for words in (1, 0))
+    peak = {"gtx_1080_ti": 484e9, "rtx_2080_ti": 616e9, "a100_40gb": 1555e9, "tesla_k20": 208e9}
+    assert 0.8 < 8 * 8192**2 / peak[device] / padded < 1
+    assert plain > 1.2 * padded
+    assert of(direct(32, 8, 32, 0, 1)) > 1.2 * padded
+    assert of(direct(1, 32, 32, 0, 1, DIAGONAL_MAP=1)) > 3 * padded
+
+
+# Of NVRTC 12.9.86, a step of 16: single precision, integers, branches and moves, and barriers.
+@pytest.mark.parametrize(("device", "batch", "changes", "fp32", "count", "barriers"), [
+    ("rtx_2080_ti", 4, {}, 10.3, 15.6 + 6.1 + 5.8, 5.25),
+    ("rtx_2080_ti", 1, {}, 6.3, 14.6 + 6.1 + 8.5, 7.38),
+    ("rtx_2080_ti", 16, {"USE_SHARED_VECTOR_2": 0}, 32.5, 23.7 + 6.1 + 5.6, 3.12),
+    ("rtx_2080_ti", 8, {"USE_SHARED_MATRIX": 0}, 17.3, 21.7 + 6.3 + 6.0, 4.19),
+    ("rtx_2080_ti", 32, {"UNROLL_BICG_STEP": 0}, 65.1, 60.4 + 6.1 + 2.4, 3.12),
+    ("rtx_3090", 8, {}, 17.3, 18.6 + 4.2 + 3.2, 4.19),
+    ("gtx_1080_ti", 4, {}, 10.3, 21.3 + 17.5 + 3.7, 5.25),
+])  # fmt: skip
+def test_bicg__counts_are_near_machine_code(device, batch, changes, fp32, count, barriers):
+    chosen = DIRECT["bicg"] | {"BICG_BATCH": batch} | changes
+    work = launched("bicg", device, **chosen).workload
+    found = {name: counted.item() / 16 for name, counted in work.instructions.items()}
+    assert found.pop("fp32") == pytest.approx(fp32, abs=0.1)
+    assert sum(found.values()) == pytest.approx(count, rel=0.25)
+    assert work.barriers.item() / 16 == pytest.approx(barriers, abs=0.01)
+
+
+def test_bicg__words_of_the_matrix():
+    def moved(**changes):
+        return launched(
+            "bicg", "rtx_2080_ti", **DIRECT["bicg"] | changes
+        ).workload.dram_bytes.item()
+
+    once = 4 * 16384 * (16384 + 4)
+    assert moved() == pytest.approx(once, rel=1e-9)
+    # Sums of eight rows of threads are a sector of each row of the tile, a quarter of it.
+    assert moved(USE_SHARED_REDUCTION_1=0) == pytest.approx(1.25 * once, rel=1e-3)
+    assert moved(USE_SHARED_REDUCTION_2=0) == pytest.approx((1 + 8 / 512) * once, rel=1e-3)
+
+
+@pytest.mark.parametrize(("device", "peak"), [
+    ("gtx_titan_x", 336.5e9), ("rtx_2080_ti", 616e9), ("a100_40gb", 1555e9), ("mi250x", 1638e9),
+])  # fmt: skip
+def test_bicg__a_tile_in_shared_memory_is_read_once(device, peak):
+    best = seconds("bicg", device)
+    assert 0.75 < 4 * 16384**2 / peak / best < 1
+    assert seconds("bicg", device, USE_SHARED_MATRIX=0) > 2 * best
+    assert seconds("bicg", device, USE_SHARED_REDUCTION_1=0) > 1.5 * best
+    assert seconds("bicg", device, BICG_BATCH=1) > 1.3 * best  # barriers between few words
