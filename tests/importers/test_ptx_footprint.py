@@ -105,6 +105,19 @@ def test_taps_in_a_loop__read_each_row_once(taps, way):
     assert found == pytest.approx(1 - (8 + taps - 1) / (8 * taps))
 
 
+LOOP = "mov.u32 %r5, 0; L: {body} add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, {turns}; @%p1 bra L;"
+NEXT = "ld.global.f32 %f1, [%rd3]; add.s64 %rd3, %rd3, %rd4;"
+
+
+@pytest.mark.parametrize("body", [
+    3 * NEXT, LOOP.format(body=2 * NEXT, turns=5), LOOP.format(body=NEXT, turns=2000),
+])  # fmt: skip
+def test_rows_of_a_pointer_that_moves__are_read_once(body):
+    start = LOAD.partition("ld.global")[0].format(index="mad.lo.s32 %r3, %r2, 96, %r1;")
+    stride = "ld.param.u32 %r4, [n]; mul.wide.s32 %rd4, %r4, 4;"
+    assert rate(f"{HEAD}{start} {stride} {body} ret; }}", (96, 1, 1)) == 0
+
+
 @pytest.mark.parametrize("name", ["cuda_saxpy", "numba_saxpy", "triton_saxpy", "triton_reduction"])
 def test_streams__are_read_once(name):
     assert recorded(name, None if name.startswith("triton") else (256, 1, 1), (4096,)) == 0

@@ -86,6 +86,16 @@ def test_many_labels__cost_linear_time(body):
     assert time.process_time() - start < 15  # seconds; each label with all others takes minutes
 
 
+def test_many_loops_of_few_turns__are_not_all_followed():
+    """A loop's turns take a second; those of a thousand would take half an hour."""
+    loop = "mov.u32 %r2, 0; L{}: ld.global.f32 %f1, [%rd1]; add.s64 %rd1, %rd1, %rd2;"
+    loop += "add.s32 %r2, %r2, 1; setp.lt.s32 %p1, %r2, 1000; @%p1 bra L{};\n"
+    start = time.process_time()
+    address = "ld.param.u64 %rd3, [p]; mov.u32 %r1, %tid.x; mad.wide.s32 %rd1, %r1, 64, %rd3;"
+    kernel(address + "".join(loop.format(i, i) for i in range(100)), block=(1024, 1, 1))
+    assert time.process_time() - start < 15  # seconds
+
+
 def test_phases__are_those_of_the_loop_with_most_accesses():
     body = """
       A: ld.global.f32 %f1, [%rd1]; st.shared.f32 [%r9], %f1; bar.sync 0; mov.u32 %r2, 0;

@@ -98,6 +98,15 @@ def test_rows_of_a_warp__hit_what_those_just_before_touched(body, expected):
     assert hits(4, body, (64, 1, 1)) == pytest.approx(expected)
 
 
+def test_a_share_of_the_turns__finds_nothing():
+    """Nobody knows which ones they are: of ten turns one in ten has none before it."""
+    branch = LOOP.format("setp.lt.s32 %p2, %r8, %r7; @%p2 bra M;" + LOAD.format("%rd10") + "M:")
+    body = f"{START.format(stride=4)} {ROWS} {branch} ret;"
+    for share, expected in ((0.9, 0), (0, 4 / 5)):
+        found = kernel(body, block=(64, 1, 1), branches={"M": share})
+        assert [shape.hits for shape in found.accesses()] == pytest.approx([expected])
+
+
 def test_stores_of_a_column__meet_those_of_other_warps():
     column = "mov.u32 %r2, %tid.y; mul.wide.u32 %rd5, %r2, 4; add.s64 %rd3, %rd3, %rd5;"
     for access, share in ((STORE, 7 / 8), (LOAD, 0)):  # eight warps, a sector in each of 32 rows

@@ -35,7 +35,7 @@ LARGEST_TILE = 2**20
 MOST_KEPT = 64
 
 MOST_STEPS = 10_000
-"""Most instructions in all turns of loops that are followed through them: a convolution's taps."""
+"""Most instructions in all turns of all loops that are followed through them, such as taps."""
 
 _BESIDE_L1 = {"cg", "cv", "volatile", "relaxed", "acquire", "L1::no_allocate"}
 _PRIME, _NEAR = 2**127 - 1, 2**62
@@ -101,9 +101,9 @@ Shapes = tuple[Shape, ...]
 Accesses = Mapping[Block, Sequence[Shapes]]
 """The accesses of each instruction, by basic block."""
 
-Turns = Mapping[int, Numbers]
-"""Bytes between an access's address in each turn of loops and in the first, by the identity of its
-instruction, if it is known in all."""
+Turns = Mapping[int, tuple[Address, Numbers]]
+"""An address and how many bytes after it an access lies in each turn of loops, by the identity of
+its instruction, if that is known in all."""
 
 
 def shapes_of(
@@ -272,18 +272,18 @@ def accesses_of(graph: Graph, values: Values, block: Sides | None) -> tuple[Acce
 def _runs(graph: Graph) -> list[list[Block]]:
     """Return basic blocks that are followed together: one, or all turns of loops of few turns."""
     runs = {block.number: [block] for block in graph.blocks}
-    left_out: set[Loop | None] = set()
+    left, left_out = float(MOST_STEPS), set[Loop | None]()
     for loop in reversed(graph.loops):  # inner ones before those around them
         first, times = loop.header.number, loop.trips or 0.5
         own = [number for number in runs if first <= number < first + loop.length]
         turn = [block for number in own for block in runs[number]]
         steps = times * sum(len(block.instructions) for block in turn)
-        if loop in left_out or times % 1 or steps > MOST_STEPS:
+        if loop in left_out or times % 1 or steps > left:
             left_out.add(loop.parent)
             continue
         for number in own[1:]:
             del runs[number]
-        runs[first] = turn * int(times)
+        left, runs[first] = left - steps, turn * int(times)
     return list(runs.values())
 
 
@@ -307,7 +307,7 @@ class _Neighbours:
         self._changing = {register for register, n in writes.items() if n > 1}
         scaled = [i for i in code if i.opcode in ("mul", "mad", "shl", "neg")]
         self._factors = {o for i in scaled for o in i.operands[1:3]}  # which are no pointers
-        self._values, self._random = values, Random(0)
+        self._values, self._random, self._first = values, Random(0), dict[int, Any]()
         self._numbers: dict[Operand, int] = defaultdict(self._new)
         self._turns: dict[int, list[int]] = defaultdict(list)
         self._touched: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -320,18 +320,20 @@ class _Neighbours:
         for part in run:
             latches = [latch for loop in nest(part.loop) for latch in loop.latches]
             always = len(run) == 1 or all(map(part.dominates, latches))
+            place = None if always else part if part.share == 1.0 else object()  # of which turns?
             for instruction, shapes in zip(part.instructions, accesses[part], strict=True):
                 if instruction.addresses and shapes and shapes[0].space == "global":
-                    self._access(instruction, shapes[0], None if always else part)
+                    self._access(instruction, shapes[0], place)
                 self._execute(instruction, always)
 
     def turns(self) -> Turns:
-        """Return how far the addresses of each access lie from that of the first turn."""
-        steps = {
-            key: [(number - found[0] + _NEAR) % _PRIME - _NEAR for number in found]
-            for key, found in self._turns.items()
-        }
-        return {k: np.array(own) for k, own in steps.items() if len(own) > 1 and max(own) < _NEAR}
+        """Return how far each access lies from the first one of its array: registers change."""
+        result: dict[int, tuple[Address, Numbers]] = {}
+        for key, numbers in self._turns.items():
+            if found := self._first.get(numbers[0] // _NEAR):
+                steps = [(number - found[1] + _NEAR) % _PRIME - _NEAR for number in numbers]
+                result |= {key: (found[0], np.array(steps))} if max(steps) < _NEAR else {}
+        return result
 
     def with_hits(self, instruction: Instruction, shapes: Shapes) -> Shapes:
         """Return the accesses of an instruction with their `Shape.hits` in all turns."""
@@ -368,19 +370,19 @@ class _Neighbours:
         known = self._current if operand in self._changing else self._numbers
         return known[operand] if literal is None else literal
 
-    def _access(self, instruction: Instruction, shape: Shape, place: Block | None) -> None:
+    def _access(self, instruction: Instruction, shape: Shape, place: object) -> None:
         """Find the sectors of an access that none in the same place, if any, has touched before."""
-        number, lanes = self._number(instruction.addresses[-1]), self._values.lanes
-        self._turns[id(instruction)].append(number)
+        lanes, number = self._values.lanes, self._number(address := instruction.addresses[-1])
+        self._turns[id(instruction)].append(self._new() if type(place) is object else number)
         is_whole = instruction.opcode in ("ld", "ldu", "st") or "ca" in instruction.modifiers
         is_load = shape.direction == "load"  # stores meet in L2, with L1 or without
         is_kept = is_whole and not (is_load and _BESIDE_L1.intersection(instruction.modifiers))
         base, distance = divmod(number, _NEAR)
         key = shape.direction, base, place
+        self._first.setdefault(base, (address, number))
         if shape.origin or not is_kept:
             return
         if key not in self._seen:
-            address = instruction.addresses[-1]
             value, addresses = self._values.of(address), lanes.of(address) if lanes else None
             if lanes is None and value.is_affine:
                 addresses = np.arange(WARP) * (WIDE if value.x is None else value.x)

@@ -79,7 +79,7 @@ def reads_of(function: Function, values: Values, accesses: Accesses, turns: Turn
     accesses : mapping of Block to sequence of tuple of Shape
         The accesses of each instruction of the blocks that are executed.
     turns : mapping of int to array
-        What loops of few turns do to their addresses.
+        Where they are in each turn of loops of few turns.
     """
     origins = _origins(function)
     result: list[Read] = []
@@ -95,8 +95,9 @@ def reads_of(function: Function, values: Values, accesses: Accesses, turns: Turn
                 is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
                 base = addresses[-1].base
                 origin = origins[base] if isinstance(base, Register) else frozenset({base})
-                steps = turns.get(id(instruction), np.zeros(1, np.int64))
-                load = found[0], addresses[-1] if is_whole else None, steps
+                where = turns.get(id(instruction), (addresses[-1], np.zeros(1, np.int64)))
+                address, steps = where if is_whole else (None, where[1])
+                load = found[0], address, steps
                 groups[origin, part.passage, part.share, len(steps)].append(load)
     lanes = values.lanes
     used = AXES.intersection(axis for origin, *_ in groups for axis in origin)
@@ -222,7 +223,7 @@ def _bytes(
         if address is None or addresses is None:
             requested, unknown = requested + size, unknown + size
         else:  # a sector of a warp is a byte of each of its 32 threads
-            requested += sectors_of(addresses, int(size)) * (1.0 - shape.hits)
+            requested += sectors_of(addresses + steps[0], int(size)) * (1.0 - shape.hits)
             n_threads = len(addresses)
             known.append((address, int(size), steps))
     parts: dict[frozenset[str], float] = defaultdict(float, {axes: unknown} if unknown else {})
@@ -233,11 +234,12 @@ def _bytes(
         }
         # Where the next block reads all the same but addresses change, some later block does not.
         edges = [(axis, same) for axis, same in shared.items() if not same.all()]
-        share = SECTOR / n_threads
-        for place in range(len(own)):
-            others = axes.difference(a for a, same in edges if same[place])
-            parts[others] += share / len(known[0][2])
-        turn = unknown + share * len(_sectors([(a, n, steps[:1]) for a, n, steps in known], lanes))
+        kinds = sum((same << place for place, (_, same) in enumerate(edges)), own * 0)
+        for kind, n in zip(*np.unique(kinds, return_counts=True), strict=True):
+            others = axes.difference(a for place, (a, _) in enumerate(edges) if kind >> place & 1)
+            parts[others] += float(n) * SECTOR / (n_threads * len(known[0][2]))
+        own = _sectors([(address, size, steps[:1]) for address, size, steps in known], lanes)
+        turn = unknown + len(own) * SECTOR / n_threads
     return requested, max(sum(parts.values()), min(turn, requested)), parts
 
 
@@ -245,7 +247,8 @@ def _sectors(loads: Iterable[tuple[Address, int, Numbers]], lanes: Lanes) -> Num
     """Return the distinct sectors that the loads of a block touch in all turns."""
     found = ((lanes.of(address), size, steps) for address, size, steps in loads)
     parts = (((n[:, None] + steps).ravel(), size) for n, size, steps in found if n is not None)
-    return np.unique(np.concatenate([touched_sectors(*part).ravel() for part in parts]))
+    touched = np.concatenate([touched_sectors(*part).ravel() for part in parts])
+    return np.unique(touched, return_counts=True)[0]  # sorted: hashing takes much longer
 
 
 def _origins(function: Function) -> dict[Register, frozenset[str]]:
