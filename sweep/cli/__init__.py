@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it, so that ``--help`` is immed
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import time
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         interrupts.install()
     try:
-        stdout = cast(TextIO, _PrintableStream(sys.stdout))
+        stdout = cast(TextIO, _PrintableStream(sys.stdout or io.StringIO()))
         with contextlib.redirect_stdout(stdout), warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
             warnings.simplefilter("default", UnfinishedWarning)

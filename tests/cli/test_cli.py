@@ -305,6 +305,12 @@ def test_lint(folder, said, capsys):
     assert "bad.toml: devices: no device 'gtx_208'" in capsys.readouterr().out
 
 
+def test_without_an_output__commands_end_well(monkeypatch):
+    """Python has none where the shell closed it, as in `sweep list fields >&-`."""
+    monkeypatch.setattr("sys.stdout", None)
+    assert main(["list", "fields"]) == 0
+
+
 # ---------------------------------------------------------------------------- as a process
 
 
