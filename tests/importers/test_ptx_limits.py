@@ -4,8 +4,18 @@ import math
 import time
 
 import pytest
-from support.ptx_texts import HEAD, file_of, kernel, memory_instructions, total, value, with_derived
+from support.ptx_texts import (
+    HEAD,
+    file_of,
+    graph,
+    kernel,
+    memory_instructions,
+    total,
+    value,
+    with_derived,
+)
 
+from sweep.importers.ptx.accesses import _runs
 from sweep.importers.ptx.analysis import MOST_NOTES, analyse
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text
 from sweep.importers.ptx.module import PtxError
@@ -94,6 +104,13 @@ def test_many_loops_of_few_turns__are_not_all_followed():
     address = "ld.param.u64 %rd3, [p]; mov.u32 %r1, %tid.x; mad.wide.s32 %rd1, %r1, 64, %rd3;"
     kernel(address + "".join(loop.format(i, i) for i in range(100)), block=(1024, 1, 1))
     assert time.process_time() - start < 15  # seconds
+
+
+def test_many_loops__are_found_in_linear_time():
+    found = graph("".join(f"L{i}: @%p1 bra L{i};\n" for i in range(N)) + "ret;")
+    start = time.process_time()
+    assert len(_runs(found)) == N + 1
+    assert time.process_time() - start < 2  # seconds; each loop through all blocks takes ten
 
 
 def test_phases__are_those_of_the_loop_with_most_accesses():

@@ -275,7 +275,7 @@ def _runs(graph: Graph) -> list[list[Block]]:
     left, left_out = float(MOST_STEPS), set[Loop | None]()
     for loop in reversed(graph.loops):  # inner ones before those around them
         first, times = loop.header.number, loop.trips or 0.5
-        own = [number for number in runs if first <= number < first + loop.length]
+        own = [number for number in range(first, first + loop.length) if number in runs]
         turn = [block for number in own for block in runs[number]]
         steps = times * sum(len(block.instructions) for block in turn)
         if loop in left_out or times % 1 or steps > left:
