@@ -261,6 +261,7 @@ def changes(
     known = dict.fromkeys(
         name for grid, _ in pairs for name in (*grid.dims, *grid.listed) if name not in GROUPED
     )
+    by = [name for name in by if name not in ("kernel", *GROUPED)]  # always judged apart
     for name in by:
         check_known(name, known, f"by: no dimension '{name}'", "there are")
     said = tuple(remarks(old, new, by))

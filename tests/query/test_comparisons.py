@@ -106,7 +106,7 @@ def test_compare_results__judges_each_size_by_itself_if_it_is_asked_to():
         "not compared, because only the earlier results have it: kernel mat_naive",
         "the best is that over all n: --by judges each value by itself",
     )
-    apart = compare_results(before, after, by=["n"])
+    apart = compare_results(before, after, by=["device", "n"])  # devices always are
     assert [(row["n"], row["verdict"]) for row in apart] == [(65536, "ok"), (16777216, "slower")]
     assert len(apart.notes) == 2
     lost = compare_results(before, after.isel(n=[0]), by=["n"])
