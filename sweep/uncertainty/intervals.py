@@ -196,7 +196,8 @@ def conformal_ratios(ratios: Array, level: float, what: str = "") -> tuple[float
     if below < 1:
         least = math.ceil(1.0 / side - 1e-9) - 1
         raise QueryError(
-            f"{what}: {n} measured times, but an interval of {100 * level:.4g} % needs {least} or more"
+            f"{what}: {n} measured times, but an interval of {100 * level:.4g} % needs {least}"
+            " or more"
         )
     ordered = np.sort(ratios)
     return float(ordered[below - 1]), float(ordered[n - below])
