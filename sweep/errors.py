@@ -71,10 +71,11 @@ class UnfinishedWarning(UserWarning):
 
 
 def warn_if_unfinished(is_finished: bool, store: Any) -> None:
-    """Warn who reads a store of an unfinished run, from one place: seldom twice for a store."""
+    """Warn that the run of a store has not finished."""
     if not is_finished:
         text = f"'{store}' is unfinished: answers are of what was computed so far;"
         text = printable(f"{text} `sweep run` continues it")
+        # With this line as its place, Python shows the warning once for each store, mostly.
         warnings.warn(text, UnfinishedWarning, stacklevel=1)
 
 

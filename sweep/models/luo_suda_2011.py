@@ -260,7 +260,7 @@ def t_c_type4_revised(m_i, n_act, hidden, t_p):
 
 @_equation("6, 7, 9, 11", "T_i", "cycle", "time of a calculate period")
 def t_i(computing, t_p, t_c):
-    """Time of a calculate period; a type has no extra time that its equation lacks."""
+    """Time of a calculate period; T_p and T_c are 0 in types whose equation lacks them."""
     return computing + t_p + t_c
 
 

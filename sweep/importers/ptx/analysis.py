@@ -40,7 +40,7 @@ MOST_NOTES = 40
 MOST_JUMPS = 20
 
 _ATOMIC = (
-    "atomic operations count as plain accesses: that they wait for each other at one word is not"
+    "atomic operations count as plain accesses: the time that they wait for each other is left out"
 )
 
 
