@@ -87,6 +87,7 @@ def test_new_device__takes_outputs_of_several_tools(tmp_path, capsys):
     ("v100", "Tesla V100-SXM2-16GB"), ("v100_pcie", "Tesla V100-PCIE-16GB"),
     ("tesla_p100", "Tesla P100-PCIE-16GB"), ("tesla_k20", "Tesla K20c"),
     ("tesla_k40", "Tesla K40m"), ("mi250x", "AMD Instinct MI250X"),
+    ("mi300x", "AMD Instinct MI300X VF"), ("mi300x", "AMD Instinct MI300X OAM"),
     ("a100_80gb", "NVIDIA A100-SXM4-80GB"),
 ])  # fmt: skip
 def test_drivers_name__is_the_devices_own(key, name):
@@ -108,6 +109,27 @@ def test_bandwidth_given_by_hand__wins_over_clock_and_width(rate, n_lines):
         assert known.number("chip.memory_bandwidth") == rate
         lines = [line for line in known.remarks if "width of the memory give 1008 GB/s" in line]
         assert len(lines) == n_lines
+
+
+@pytest.mark.parametrize(("key", "clocks", "bits"), [
+    ("mi300x", (900.0, 1300.0), 8192.0), ("radeon_pro_w7800", (96.0, 1124.0), 256.0),
+    ("mi210", (400.0, 1600.0), 4096.0),
+])  # fmt: skip
+def test_memory_clock_of_amds_driver__is_turned_into_that_of_two_transfers(key, clocks, bits):
+    """HBM3 has 4 transfers in what the driver counts, GDDR6 16: 1300 MHz are 5.2 GT/s."""
+    device = load_device(key)
+    given = [Measurement("name", device.name, "", None, "query", "t"),
+             Measurement("chip.memory_bus_width", bits, "bits", None, "query", "t")]  # fmt: skip
+    for end, clock in zip(("min", "max"), clocks, strict=True):
+        given.append(Measurement(f"clocks.memory_{end}", clock, "MHz", None, "query", "t"))
+    nominal = device.values["clocks.memory_nominal"] / 1e6
+    for like in (None, device):
+        known = merged(given, like)
+        assert known.number("clocks.memory_nominal") == pytest.approx(nominal, rel=2e-3)
+        assert known.number("clocks.memory_nominal") <= known.number("clocks.memory_max")
+        assert known.number("chip.memory_bandwidth") == pytest.approx(
+            nominal * bits / 4e3, rel=2e-3
+        )
 
 
 def test_matrix_units__are_those_of_a_like_device_or_of_the_same_chip():

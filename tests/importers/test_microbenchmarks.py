@@ -61,6 +61,12 @@ def test_mt4g_bandwidths_are_bounds_in_gib():
     assert (rate.method, rate.unit, round(rate.value)) == ("one_size", "GiBps", 1098)
 
 
+def test_mt4g_l2_is_that_of_all_dies(tmp_path):
+    data = json.loads((DATA / "mt4g_mi210.json").read_text())
+    data["compute"]["numXCDs"] = 8  # as of an MI300X
+    assert read(tmp_path, json.dumps(data))["chip.l2"].value == 8 * 8 * 2**20
+
+
 # ---------------------------------------------------------------------------- gpu-benches
 
 
@@ -193,6 +199,21 @@ def test_identity(tmp_path):
         assert (counts, "chip.l1" in info) == ((52, 8), False)
     smi = read(tmp_path, tool_texts.ROCM_SMI)
     assert (smi["clocks.memory_min"].value, smi["clocks.memory_max"].value) == (400, 1600)
+
+
+def test_rocm_smi__clocks_by_number_where_it_tells_no_range(tmp_path):
+    """As of a Radeon RX 6900 XT, and of an MI300X that is idle (its present clock has a number)."""
+    text = "\n".join([
+        "ROCm System Management Interface", "GPU[0]\t\t: Supported mclk frequencies on GPU0",
+        "GPU[0]\t\t: 0: 96Mhz", "GPU[0]\t\t: 3: 1000Mhz *", "GPU[0]\t\t: ",
+        "GPU[0]\t\t: Supported sclk frequencies on GPU0", "GPU[0]\t\t: S: 31Mhz",
+        "GPU[0]\t\t: 0: 500Mhz", "GPU[0]\t\t: 1: 142Mhz *", "GPU[0]\t\t: 2: 2660Mhz",
+        "GPU[0]\t\t: Unable to display sclk range", "End of ROCm SMI Log", ""])  # fmt: skip
+    found = {key: one.value for key, one in read(tmp_path, text).items()}
+    assert (found["clocks.core_min"], found["clocks.core_max"]) == (500, 2660)
+    assert (found["clocks.memory_min"], found["clocks.memory_max"]) == (96, 1000)
+    both = text.replace("Unable to display sclk range", "Valid sclk range: 400Mhz - 2700Mhz")
+    assert read(tmp_path, both)["clocks.core_max"].value == 2700
 
 
 def test_each_text_has_one_reader(tmp_path):

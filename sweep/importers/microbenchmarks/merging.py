@@ -41,8 +41,9 @@ cycle [byte], where no bandwidth is measured (`sweep/hardware/derived.py`)."""
 FAR_CLOCK = 0.9
 """Measured below this share of the nominal clock, values are of a GPU that was held back."""
 
-TRANSFERS = {"": 2.0, "gfx10": 16.0, "gfx11": 16.0, "gfx12": 16.0}
-"""Transfers in a memory clock as drivers count it: 2, on AMD's with GDDR6 16."""
+TRANSFERS = {"": 2.0, "gfx94": 4.0, "gfx10": 16.0, "gfx11": 16.0, "gfx12": 16.0}
+"""Transfers in a memory clock as drivers count it: 2, on AMD's with HBM3 4 (an MI300X of 5.2 GT/s:
+1300 MHz), with GDDR6 16."""
 
 DURING = "clock during the test"
 
@@ -95,6 +96,7 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     for key in TEXTS:
         _choose_text(result, key, [m for m in given if m.key == key])
     capability, target = _identify(result, like)
+    given = [_of_two_transfers(one, target) for one in given]
     _same_gpu(given)
     known = dict(keys())
     found = {m.key: _base(m) for m in given if m.method in ("query", "given") and m.key in known}
@@ -258,6 +260,18 @@ def _without_any(result: Merged, path: str) -> float:
 # ---------------------------------------------------------------------------- clocks and units
 
 
+def _transfers(target: str) -> float:
+    return TRANSFERS[next((f for f in TRANSFERS if f and target.startswith(f)), "")]
+
+
+def _of_two_transfers(one: Measurement, target: str) -> Measurement:
+    """Return what a driver says of a memory clock as device files count: two transfers a clock."""
+    factor = _transfers(target) / 2.0
+    if factor == 1.0 or one.method != "query" or not one.key.startswith("clocks.memory_"):
+        return one
+    return replace(one, value=factor * float(one.value), place=f"{one.place}, times {factor:g}")
+
+
 def _clocks(result: Merged) -> None:
     """Complete the nominal clocks and drop ranges with one end."""
     for domain in ("core", "memory"):
@@ -270,6 +284,9 @@ def _clocks(result: Merged) -> None:
         if ends[1] is not None:
             a, b = (float(end.value) if end else 0.0 for end in ends[:2])
             c = float(ends[2].value) if ends[2] else math.inf
+            if c < b <= c * (1.0 + SAME):  # a clock that a driver rounds
+                c = b
+                chosen[high] = replace(chosen[high], value=b)
             if not a <= b <= c:
                 to = said(ends[2]) if ends[2] else "more"
                 raise SweepError(f"{nominal}: {said(ends[1])} is outside {a:g} to {to}:"
@@ -289,8 +306,8 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     clock, width = (chosen.get(p) for p in ("clocks.memory_nominal", "chip.memory_bus_width"))
     if clock is None or width is None or (path in chosen and clock.method == "device_file"):
         return
-    family = next((f for f in TRANSFERS if f and target.startswith(f)), "")
-    peak = TRANSFERS[family] * float(clock.value) * float(width.value) / 8e3
+    transfers = _transfers(target) if clock.method == "given" else 2.0
+    peak = transfers * float(clock.value) * float(width.value) / 8e3
     stated = chosen.get(path)
     off = abs(float(stated.value) / peak - 1.0) if stated is not None else math.inf
     if stated is not None and (stated.method == "given" or off < SAME):
@@ -298,11 +315,9 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
             result.remarks.append(f"memory_bandwidth: {said(stated)} is taken, given by hand; clock"
                                   f" and width of the memory give {peak:.6g} GB/s")  # fmt: skip
         return
-    is_assumed = family or any(one.source.startswith("assumed") for one in (clock, width))
-    kind = "assumed" if is_assumed else "derived"
-    words = (
-        f"{TRANSFERS[family]:g} transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
-    )
+    is_assumed = any(one.source.startswith("assumed") for one in (clock, width))
+    kind = "assumed" if is_assumed or _transfers(target) != 2.0 else "derived"
+    words = f"{transfers:g} transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
     chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", source=f"{kind}: {words}")
 
 

@@ -92,7 +92,10 @@ def _identity(
         ("chip.l2", ("memory", "l2", "size")),
     ):
         entry, place = found.table(data, *path), ".".join(path)
-        found.query(key, entry.get("value"), place, _unit(found, entry, place))
+        value, dies = entry.get("value"), compute.get("numXCDs", 1)
+        if key == "chip.l2" and value is not None and dies != 1:  # that of one die
+            value = found.number(value, place) * found.number(dies, "compute.numXCDs")
+        found.query(key, value, place, _unit(found, entry, place))
 
 
 def _unit(found: Findings, entry: Mapping[str, Any], place: str) -> str:

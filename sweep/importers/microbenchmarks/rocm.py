@@ -19,6 +19,11 @@ per XCD)", "32 (4 per XCD)" MiB: https://rocm.docs.amd.com/en/docs-6.2.4/referen
 
 _SMI = "ROCm System Management Interface"
 _RANGE = re.compile(r"^GPU\[(\d+)\]\s*: Valid ([sm])clk range: (\S+?)Mhz - (\S+?)Mhz", re.MULTILINE)
+_LEVELS = re.compile(
+    r"^GPU\[(\d+)\]\s*: Supported ([sm])clk frequencies on .*\n((?:GPU\S+\s*: \w+: .*\n)+)",
+    re.MULTILINE,
+)
+"""Clocks by number; the present one may stand among them, as one more."""
 
 
 def _info(source: Source) -> list[Measurement]:
@@ -55,7 +60,12 @@ def _field(agent: str, name: str) -> str | None:
 
 def _smi(source: Source) -> list[Measurement]:
     found = Findings(source, "rocm-smi")
-    ranges = _RANGE.findall(source.text)
+    ranges = [(*match, f"Valid {match[1]}clk range") for match in _RANGE.findall(source.text)]
+    for gpu, domain, levels in _LEVELS.findall(source.text):  # many drivers tell no range
+        clocks = re.findall(r": \d+: (\d+)Mhz", levels)
+        if clocks and all((gpu, domain) != known[:2] for known in ranges):
+            place = f"Supported {domain}clk frequencies"
+            ranges.append((gpu, domain, clocks[0], max(clocks, key=int), place))
     gpus = list(dict.fromkeys(f"GPU[{number}]" for number, *_ in ranges))
     if not gpus:
         raise source.error("no 'Valid sclk range': truncated, or not `rocm-smi -a`?")
@@ -66,8 +76,8 @@ def _smi(source: Source) -> list[Measurement]:
     if series:
         found.query("name", series[1], "Card series")
     found.query("vendor", "AMD", "Card series")
-    for _, domain, low, high in ranges:
-        kind, place = ("core", "memory")[domain == "m"], f"Valid {domain}clk range"
+    for _, domain, low, high, place in ranges:
+        kind = ("core", "memory")[domain == "m"]
         found.query(f"clocks.{kind}_min", low, place, "MHz")
         found.query(f"clocks.{kind}_max", high, place, "MHz")
     return found.found

@@ -54,11 +54,11 @@ def is_other(device: Device, given: Iterable[Measurement]) -> bool:
 
 
 def _words(name: str) -> tuple[tuple[str, ...], str]:
-    """Return a name's words without the vendor and the kind of cooling, and the memory's size."""
+    """Return a name's words without vendor, cooling and module (OAM, VF), and the memory's size."""
     size = "".join(re.findall(r"(\d+) ?gb", name.casefold()))
     plain = re.sub(r"\d+ ?gb|[-_(),]", " ", name.casefold())
     words = re.sub(r"\b(k\d+)[cm]\b", r"\1", plain).split()
-    return tuple(word for word in words if word not in ("nvidia", "amd")), size
+    return tuple(word for word in words if word not in ("nvidia", "amd", "oam", "vf")), size
 
 
 def of_like(
@@ -168,8 +168,8 @@ def architecture_of(capability: str, target: str) -> str:
 def target_of(name: str) -> str:
     """Return AMD's target of the device here of a name, ``""`` if there is none."""
     devices = (load_device(key) for key in list_devices())
-    found = (d.compiler_target for d in devices if name and d.name.casefold() == name.casefold())
-    return next(found, "")
+    said = _words(name)[0]
+    return next((d.compiler_target for d in devices if said and _words(d.name)[0] == said), "")
 
 
 def _taken(
