@@ -199,9 +199,11 @@ def _check_capability(task: Task, capability: str) -> None:
     if capability not in compiler.capabilities:
         known = ", ".join(compiler.capabilities)
         is_number = re.fullmatch(r"[0-9]\.[0-9]", capability) is not None
+        is_amd = isinstance(compiler, amdgpu.Clang)
         is_old = is_number and float(capability) < LEAST_OF_NEW <= float(compiler.capabilities[0])
         raise SweepError(
             f"{compiler.version} does not compile for {capability}, but for {known}"
+            + ", clang for AMD's, such as gfx942" * (not is_number and not is_amd)
             + f" (for {capability}: pip install {WHEELS[-1]})" * is_old
         )
 

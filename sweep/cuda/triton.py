@@ -215,7 +215,8 @@ def jobs_of(
         The signature does not fit the kernel.
     """
     if not re.fullmatch(r"sm_[0-9]{2,3}", target):
-        amd = "; AMD's machine code is not read" if target.startswith("gfx") else ""
+        amd = "; AMD's machine code is not read, but kernel files such as triton_matmul know it"
+        amd *= re.match("(hip:)?gfx", target) is not None
         raise SweepError(f"--target {target}: must be NVIDIA's, such as sm_80 or sm_90{amd}")
     names = list(kernel.function.arg_names)
     for name in dict.fromkeys(name for config in configs for name in config):

@@ -261,6 +261,7 @@ def test_plan_gives_values_and_capabilities(folder, compiler):
         ((*COMMAND, "--compute-capability", "3.5"), "NVRTC 1.0 does not compile for 3.5, but for"),
         ((*COMMAND, "--compute-capability", "3.5"), "3.5: pip install nvidia-cuda-nvrtc-cu11)"),
         ((*COMMAND, "--compute-capability", "sm_86"), "NVRTC 1.0 does not compile for sm_86"),
+        ((*COMMAND, "--compute-capability", "hip:gfx942"), "clang for AMD's, such as gfx942"),
         ((*ENTRY, "--trip", "*=3"), "only with --instructions"),
         ((*ENTRY, "--argument", "0=3"), "only with --instructions"),
         ((*ENTRY, "-o", "x.txt"), "x.txt: a table is named KEY.csv"),

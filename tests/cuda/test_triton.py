@@ -147,6 +147,7 @@ def test_heuristics__decide_constants(fake):
     (SIGNATURE.replace("*fp32:16", "float*"), CONFIGS[:1], "sm_80", "c=float*: must be a type"),
     (SIGNATURE.replace("*fp32:16", "*fp33"), CONFIGS[:1], "sm_80", "c=*fp33: must be a type"),
     (SIGNATURE, CONFIGS[:1], "gfx90a", "sm_80 or sm_90; AMD's machine code is not"),
+    (SIGNATURE, CONFIGS[:1], "hip:gfx942", "read, but kernel files such as triton_matmul know it"),
 ])  # fmt: skip
 def test_signature__mistakes_are_named(fake, signature, configs, target, message):
     with pytest.raises(sweep.errors.SweepError) as error:
