@@ -49,15 +49,17 @@ def test_experts_in_fp8(target):
     assert np.mean(found["shared_memory_bytes"] == rows["shared_bytes"], where=of) > 0.9
 
 
-@pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120", "gfx942"])
 def test_experts_in_fp8_with_scales_along_k(target):
     rows, found = table(target, "moe_quant")
+    is_amd = target == "gfx942"  # whose loads of scales are counted with the others
     assert (found["products"] == rows["matrix"]).all()
-    assert (found["copies"] == rows["copies"]).all()
+    assert (found["copies"] + is_amd * found["scales"] == rows["copies"]).all()
     assert np.mean(found["shared_memory_bytes"] == rows["shared_bytes"]) > 0.92
     few = rows["stack_bytes"] < 100
-    total = sum(found[n] for n in ("products", "copies", "beside", "conversions"))
-    total += (found["loads_a"] + found["loads_b"]) * (1 - found["is_group"]) + 3.2 * found["scales"]
+    names = ("products", "copies", "writes", "beside", "conversions", "of_scales")
+    total = sum(found[n] for n in names)
+    total += (found["loads_a"] + found["loads_b"]) * (1 - found["is_group"])
     total += found["scaling"] * (0.5 if target == "sm_100" else 1)  # FMUL2 and FFMA2
     assert np.median(error(total, rows["step"])[few]) < 0.07
     assert np.median(error(found["registers_per_thread"], rows["registers"])) < 0.10

@@ -1,10 +1,10 @@
 """What Triton 3.9 made of products, experts and attention, and what the kernel files say of them.
 
 `tests/data/triton/*_targets.csv` have 90, 25 and 70 configurations for each of five targets, drawn
-at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 78 with
+at random, five of sm_100 with 128 and 256 sums a thread, 441 products with AMD's options, 153 with
 strides that are no multiples of 16, 30 for each of five targets in double precision, 302 without
 matrix units or tf32, 272 of FlexAttention, 72 of attention with kinds of warps, of experts 25 each
-in fp8, with sm_90, and 26 each with scales along k for three targets: resources, instructions.
+in fp8, with sm_90, and 26 each with scales along k for four targets: resources, instructions.
 """
 
 import csv

@@ -135,9 +135,12 @@ def row_of(kernel, target, given, done):
         threads = given["num_warps"] * (64 if target.startswith("gfx9") else 32)
         factors = [given[b] * given["BLOCK_K"] for b in ("BLOCK_M", "BLOCK_N")]
         size = BYTES[given.get("kind", "fp16")]
-        each = sum(max(1, f * size / 16 / threads) for f in factors)
+        odd = given.get("odd", "")  # such factors are loaded element by element
+        along = ("k", "k" if given.get("b_column", 1) else "n")
+        at_once = [1 if name in odd else 16 / size for name in along]
+        each = sum(max(1, f / n / threads) for f, n in zip(factors, at_once, strict=True))
         loops = [min((kinds for kinds in loops if kinds["copies"] >= each), key=Counter.total)]
-        turns = loops[0]["copies"] / each
+        turns = loops[0]["copies"] / each if not given.get("quant") else 1  # with loads of scales
     elif is_product:
         loops = [max(loops, key=lambda c: c["matrix"] + c["copies"] + c["shared_loads"])]
     step, last = (loops or [Counter()])[0], loops[-1].total() if len(loops) > 1 else 0
