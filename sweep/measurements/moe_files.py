@@ -148,10 +148,10 @@ def file_name(layer: Mapping[str, float], device: str) -> str:
 def driver_name(name: str) -> str:
     """Return what a driver probably calls a device.
 
-    >>> driver_name("GeForce RTX 3090"), driver_name("AMD Radeon PRO W7800")
-    ('NVIDIA_GeForce_RTX_3090', 'AMD_Radeon_PRO_W7800')
+    >>> driver_name("GeForce RTX 3090"), driver_name("Radeon PRO W7900")
+    ('NVIDIA_GeForce_RTX_3090', 'AMD_Radeon_PRO_W7900')
     """
     plain = name.partition("(")[0].split()
     if plain[:1] not in (["NVIDIA"], ["AMD"], ["Tesla"]):
-        plain = ["NVIDIA", *plain]
+        plain = ["AMD" if plain[:1] in (["Radeon"], ["Instinct"]) else "NVIDIA", *plain]
     return "_".join(plain)

@@ -106,4 +106,5 @@ def test_a_name_that_is_assumed__is_compared_by_the_makers_own_tool(device, tool
 def test_driver_names__are_of_devices_that_there_are():
     assert set(DRIVER_NAMES) <= set(list_devices())
     assert driver_name("RTX A4000") == "NVIDIA_RTX_A4000"
+    assert driver_name("AMD Radeon PRO W7800") == "AMD_Radeon_PRO_W7800"
     assert all(" " not in name for name in DRIVER_NAMES.values())
