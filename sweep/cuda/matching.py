@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sweep.cuda.configurations import Setting, Variant
 from sweep.errors import SweepError
 from sweep.expressions import Expression
-from sweep.importers.ptx.analysis import ANY, Analysis, analyse
+from sweep.importers.ptx.analysis import ANY, Analysis, analyse, branches_of
 from sweep.importers.ptx.module import Function, PtxError
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.registers import WARP, Sides
@@ -19,6 +19,7 @@ from sweep.specs.formats import KERNEL
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 """Largest grid in x, y and z (CUDA C++ Programming Guide, compute capability 3.0 and later)."""
 
+_NAMES = {"every": "loops", "branches": "targets of conditional branches"}
 _TILE_KEYS = tuple(key.name for key in KERNEL["tile_order"].keys)
 
 
@@ -35,7 +36,9 @@ class Given:
         and parameters.
     sizes : mapping of str to float
         Problem sizes.
-    branches, arguments : mapping of str to float
+    branches : mapping of str to float
+        As for :func:`analyse`, by the labels of the first text.
+    arguments : mapping of str to float
         As for :func:`analyse`.
     block, grid : tuple of int or str, optional
         Sides, which may be expressions over sizes and parameters.
@@ -116,11 +119,12 @@ def sides_of(sides: Sequence[int | str], names: Mapping[str, Setting], option: s
 
 
 class _Labels(NamedTuple):
-    """The labels of a text's loops: of those with unknown trip counts, and of all, in order."""
+    """The labels of a text, in order: of loops with unknown trip counts, of all, of branches."""
 
     name: str
     unknown: list[str]
     every: list[str]
+    branches: list[str]
 
 
 def analyses_of(variants: Iterable[Variant], given: Given) -> Iterator[Analysis]:
@@ -139,17 +143,20 @@ def analyses_of(variants: Iterable[Variant], given: Given) -> Iterator[Analysis]
             options: dict[str, Any] = {
                 "block": _block_of(function, variant, given),
                 "grid": sides_of(given.grid, names, "--grid") if given.grid else None,
-                "branches": given.branches,
                 "arguments": given.arguments,
                 "stages": given.stages,
             }
             found = analyse(function, **options)
             labels = [[loop.label.name for loop in loops]
                       for loops in (found.open_loops, found.graph.loops)]  # fmt: skip
+            targets = branches_of(found.graph).items()
+            labels.append([to.labels[0].name for x, to in targets if not to.dominates(x)])
             own = _Labels(variant.name, *(list(dict.fromkeys(part)) for part in labels))
             first = first or own
-            if given.trips:
-                found = analyse(function, trips=_matched(given.trips, first, own), **options)
+            if given.trips or given.branches:
+                options["branches"] = _matched(given.branches, first, own, "branches")
+                trips = _matched(given.trips, first, own, "every")
+                found = analyse(function, trips=trips, **options)
             check_complete(found, variant.text)
         except SweepError as error:
             raise SweepError(f"{variant.name}: {error}") from None
@@ -174,23 +181,26 @@ def _block_of(function: Function, variant: Variant, given: Given) -> Sides | Non
 
 
 def _matched(
-    trips: Mapping[str, float | str], first: _Labels, own: _Labels
+    trips: Mapping[str, float | str], first: _Labels, own: _Labels, kind: str
 ) -> dict[str, float | str]:
-    """Return trip counts by the labels of one text; they are given by those of the first."""
+    """Return what is given by the labels of the first text by those of another one."""
     found: dict[str, float | str] = {}
     for label, trip in trips.items():
         plain = label.removeprefix("$")
-        known = [x.removeprefix("$") for x in first.every]
+        known = [x.removeprefix("$") for x in getattr(first, kind)]
         if label == ANY or first is own or plain not in known:
             found[label] = trip
             continue
         unknown = [x.removeprefix("$") for x in first.unknown]
-        theirs, ours = (unknown, own.unknown) if plain in unknown else (known, own.every)
+        theirs, ours = known, getattr(own, kind)
+        if kind == "every" and plain in unknown:
+            theirs, ours = unknown, own.unknown
         if len(theirs) != len(ours):
-            kind = "of unknown length " if theirs is unknown else ""
+            what = "loops of unknown length" if theirs is unknown else _NAMES[kind]
+            way = f": give one count for all, --trip '{ANY}=N'" if kind == "every" else ""
             raise PtxError(
-                f"it has {len(ours)} loops {kind}and {first.name} {len(theirs)}, so that {label} is"
-                f" not clear: give one count for all, --trip '{ANY}=N'"
+                f"it has {len(ours)} {what} and {first.name} {len(theirs)}, so that {label} is"
+                f" not clear{way}"
             )
         found[ours[theirs.index(plain)]] = trip
     return found

@@ -287,21 +287,23 @@ def _shares_of_branches(graph: Graph, branches: Mapping[str, float]) -> dict[Blo
         if _key(label.name) in by_label
     }
     result: dict[Block, float] = {}
-    targets: dict[Block, None] = {}
-    for block in graph.blocks:
-        branch = block.branch
-        if branch is None or not branch.predicate or len(block.successors) != 2:
+    targets = branches_of(graph)
+    for block, target in targets.items():
+        if target not in named:
             continue
-        target = block.successors[0]
-        if not target.dominates(block):
-            targets[target] = None
-            if target in named:
-                result[block] = by_label[_key(named[target])]
-        elif target in named:
+        if target.dominates(block):
             reason = f"the branch to '{named[target]}' repeats a loop: give its trip count"
-            raise PtxError(reason, branch.line)
-    _refuse_unused(branches, "conditional branch to", targets)
+            raise PtxError(reason, block.instructions[-1].line)
+        result[block] = by_label[_key(named[target])]
+    ahead = dict.fromkeys(to for block, to in targets.items() if not to.dominates(block))
+    _refuse_unused(branches, "conditional branch to", ahead)
     return result
+
+
+def branches_of(graph: Graph) -> dict[Block, Block]:
+    """Return the blocks that end with a conditional branch, each with what it leads to."""
+    ends = [block for block in graph.blocks if block.branch and block.branch.predicate]
+    return {block: block.successors[0] for block in ends if len(block.successors) == 2}
 
 
 def _refuse_unused(wanted: Iterable[str], place: str, blocks: Iterable[Block]) -> None:
