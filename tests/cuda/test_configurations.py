@@ -190,9 +190,30 @@ def test_labels__are_those_of_the_first_file(folder, capsys):
     assert Path("l.compiled.csv").read_text("utf-8") == expected
 
 
+def test_branches__are_given_by_the_labels_of_the_first_file(folder, capsys):
+    variants, counts = read_variants([folder]), []
+    for number, path in enumerate(sorted(folder.glob("*.ptx"))):
+        more = f"@%p1 bra $DONE_{number};\nbar.sync 0;\n$DONE_{number}:\n\tret;"
+        path.write_text(path.read_text("utf-8").replace("\tret;", more), encoding="utf-8")
+    for share in (1, 0.25):
+        written(capsys, "--branch", f"DONE_0={share}")
+        kernel = load_kernel("./k.toml")
+        counts.append([totals(kernel, v.configuration)[0]["barriers"] for v in variants])
+    assert [b - a for a, b in zip(*counts, strict=True)] == pytest.approx([0.75] * 3)
+    assert "there are $L" in refused(capsys, "ptx", "texts", *GIVEN, "--branch", "x=1")
+    more = "@%p1 bra $MORE;\nbar.sync 0;\n$MORE:\n\tret;"
+    path.write_text(path.read_text("utf-8").replace("\tret;", more), encoding="utf-8")
+    message = refused(capsys, "ptx", "texts", *GIVEN, "--branch", "DONE_0=1")
+    assert "targets of conditional branches and" in message and "DONE_0 is not clear" in message
+
+
 def test_totals__are_counted_where_stages_are_not_wanted(folder, capsys):
+    variant = read_variants([folder])[2]
+    written(capsys)
+    _, moved, _ = totals(load_kernel("./k.toml"), variant.configuration)
     written(capsys, "--stages", "none")
     kernel = load_kernel("./k.toml")
+    assert totals(kernel, variant.configuration)[1] == pytest.approx(moved)
     assert not kernel.stages and "instructions.matrix" in kernel.expressions
     assert all(status == STATUS["valid"] for status, _ in evaluated().values())
 

@@ -137,8 +137,9 @@ def counted(stages: Iterable[Stage], kind: type[K]) -> dict[K, Amount]:
 class _Cutter:
     def __init__(self, graph: Graph, values: Values, sides: Sides | None, how: str) -> None:
         self.values = values
-        self.loops = {} if how == "none" else copying_loops(graph, values, sides)
-        self.prologues = prologues(graph, self.loops)
+        self.copying = copying_loops(graph, values, sides)
+        self.loops = {} if how == "none" else self.copying
+        self.prologues = prologues(graph, self.copying)
         self.graph = graph
         self.sides = sides
         self.how = how
@@ -177,7 +178,7 @@ class _Cutter:
         own = {} if shapes else self.graph.machine.get(id(instruction), {kind: 1.0})
         once = *shapes, *([product] if product else ()), cost
         for key, times in (*own.items(), *((key, 1.0) for key in once)):
-            for passage, share in self._shares(key, block, stage):
+            for passage, share in self._shares(key, block):
                 stage.counts[key][passage] += times * share
         if product and product.passes:  # which nobody waits for, so they are stores
             read = Shape("shared", "store", 4, product.passes, "measured", origin="product",
@@ -185,17 +186,18 @@ class _Cutter:
             stage.counts[read][block.passage] += block.share * read.words
             stage.lines[read].append(instruction.line)
 
-    def _shares(self, key: Key, block: Block, stage: Stage) -> Iterator[tuple[Passage, float]]:
+    def _shares(self, key: Key, block: Block) -> Iterator[tuple[Passage, float]]:
         """Yield how often something is executed: by passage, the share of its executions."""
         share = block.share * (key.words if isinstance(key, Shape) else 1)
+        copying = next((loop for loop in nest(block.loop) if loop in self.copying), None)
         if not (isinstance(key, Shape) and key.is_copy):
             yield block.passage, share
-        elif stage.pipeline is None:
+        elif copying is None:
             yield block.passage, share / self.prologues.get(block, 1.0)
         else:
             yield block.passage, share
-            if stage.pipeline.starts_before and stage.loop:
-                yield stage.loop.entered, -share
+            if self.copying[copying].starts_before:
+                yield copying.entered, -share
 
     def _stage(self, block: Block, *, is_memory: bool) -> Stage:
         """Return the stage of the next instruction of a block."""
