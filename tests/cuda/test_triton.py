@@ -91,6 +91,7 @@ def test_command__writes_a_kernel_file_and_compiles_once(fake, capsys):
     assert main([*COMMAND, "--target", "sm_80,sm_86", "-o", "l.toml", "--overwrite"]) == 0
     assert [job.target for job in fake[4:]] == ["sm_86"] * 4
     assert "no conditional branch to 'x' (there are" in refused(capsys, *COMMAND, "--branch", "x=1")
+    assert "argument 99: the kernel has" in refused(capsys, *COMMAND, "--argument", "99=1")
 
 
 def test_command__is_refused_where_nothing_compiles(fake, capsys):
