@@ -105,6 +105,27 @@ def test_taps_in_a_loop__read_each_row_once(taps, way):
     assert found == pytest.approx(1 - (8 + taps - 1) / (8 * taps))
 
 
+CHANNELS = """ld.param.u64 %rd9, [q]; ld.param.u32 %r9, [n];
+    setp.lt.s32 %p2, %r9, 1;
+    @%p2 bra N;
+    mov.u32 %r10, 0;
+M:  {load}
+    add.s64 %rd3, %rd3, %rd9;
+    add.s32 %r10, %r10, 1;
+    setp.lt.s32 %p3, %r10, %r9;
+    @%p3 bra M;
+N:"""
+
+
+@pytest.mark.parametrize("way", ["", ".cg"])  # other channels displace those of the tap before
+def test_taps_around_a_loop__read_each_row_once(way):
+    load = next(line for line in TAPS.splitlines() if "ld.global" in line).format(way=way)
+    text = TAPS.format(taps=3, way=way).replace(load, CHANNELS.format(load=load))
+    for turns in (16, 32):
+        found = rate(f"{HEAD}{text}}}", (32, 8, 1), (4,), {ANY: "c"}, {"c": turns})
+        assert found == pytest.approx(1 - (8 + 2) / (8 * 3))
+
+
 LOOP = "mov.u32 %r5, 0; L: {body} add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, {turns}; @%p1 bra L;"
 NEXT = "ld.global.f32 %f1, [%rd3]; add.s64 %rd3, %rd3, %rd4;"
 
@@ -141,6 +162,9 @@ LOAD = """
     ("ld.param.u32 %r4, [n]; ld.param.u32 %r5, [q]; mul.lo.s32 %r6, %r1, %r4;"
      "mad.lo.s32 %r3, %r2, %r5, %r6;", 0),  # two strides, neither of them a multiple of the other
     ("and.b32 %r3, %r1, 31;", 1 - 1 / (2 * 4096)),  # both warps of a block, too
+    ("and.b32 %r4, %r1, 31; not.b32 %r5, %r4; mad.lo.s32 %r3, %r2, 64, %r5;", 1 / 2),
+    ("and.b32 %r4, %r1, 31; mov.b64 %rd4, {%r9, %r4}; mov.b64 {%r5, %r6}, %rd4;"
+     "mad.lo.s32 %r3, %r2, 64, %r6;", 1 / 2),  # a pair in one register
     ("ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),  # a sector of the index; its word is anywhere
     ("setp.lt.s32 %p1, %r1, 48; mov.u32 %r3, 0; @%p1 ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),
 ])  # fmt: skip

@@ -15,9 +15,9 @@ from support.ptx_texts import (
     with_derived,
 )
 
-from sweep.importers.ptx.accesses import _runs
 from sweep.importers.ptx.analysis import MOST_NOTES, analyse
 from sweep.importers.ptx.kernel_file import MOST_LOOPS, MOST_SHAPES, MOST_UNKNOWN, kernel_text
+from sweep.importers.ptx.lanes import runs_of
 from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.parser import read_ptx
 from sweep.importers.ptx.stages import MAX_STAGES
@@ -109,7 +109,7 @@ def test_many_loops_of_few_turns__are_not_all_followed():
 def test_many_loops__are_found_in_linear_time():
     found = graph("".join(f"L{i}: @%p1 bra L{i};\n" for i in range(N)) + "ret;")
     start = time.process_time()
-    assert len(_runs(found)) == N + 1
+    assert len(runs_of(found)[0]) == N + 1
     assert time.process_time() - start < 2  # seconds; each loop through all blocks takes ten
 
 

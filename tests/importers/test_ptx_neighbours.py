@@ -36,6 +36,8 @@ def hits(stride, body, block):
     (16, LOAD.format("%rd3") + "shl.b32 %r2, %r1, 2; or.b32 %r3, %r2, 1; cvt.u64.u32 %rd5, %r3;"
      "shl.b64 %rd6, %rd5, 2; add.s64 %rd7, %rd6, %rd1;" + LOAD.format("%rd7"), [0, 1]),
     (16, LOAD.format("%rd3") + "add.s64 %rd3, %rd3, 4;" + LOAD.format("%rd3"), [0, 1]),
+    (16, LOAD.format("%rd3") + "mov.b64 %rd5, {%r9, %r1}; mov.b64 {%r2, %r3}, %rd5;"
+     "mad.wide.u32 %rd6, %r3, 16, %rd1;" + LOAD.format("%rd6+4"), [0, 1]),
     # Something else was added, another array read, a block of code begun, L1 left out or full.
     (16, LOAD.format("%rd3") + "add.s64 %rd3, %rd3, %rd9;" + LOAD.format("%rd3"), [0, 0]),
     (16, LOAD.format("%rd3") + LOAD.format("%rd4+4"), [0, 0]),
@@ -79,6 +81,8 @@ LOOP = "mov.u32 %r7, 0;\nL: {} add.s32 %r7, %r7, 1; setp.lt.s32 %p1, %r7, 5; @%p
     (ROWS + OF_64_BITS + LOAD.format("%rd14") + LOAD.format("%rd15"), [0, 3 / 4]),
     (ROWS + LOAD.format("%rd10") + "neg.s32 %r5, %r10; mul.wide.s32 %rd7, %r5, 4;"
      "add.s64 %rd7, %rd10, %rd7;" + LOAD.format("%rd7"), [0, 3 / 4]),
+    (ROWS + LOAD.format("%rd10") + "not.b32 %r5, %r10; mul.wide.s32 %rd7, %r5, 4;"
+     "add.s64 %rd7, %rd10, %rd7;" + LOAD.format("%rd7"), [0, 3 / 8]),
     # Of two pointers nothing tells how far they lie apart.
     (ROWS + "ld.param.u64 %rd11, [q]; add.s64 %rd7, %rd10, %rd11;" + LOAD.format("%rd10")
      + LOAD.format("%rd7"), [0, 0]),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sweep.importers.ptx.control_flow import Block, Graph, Loop, nest
+from sweep.importers.ptx.control_flow import Block, Graph
 from sweep.importers.ptx.instructions import LARGEST_WORD, Meaning, meaning_of
 from sweep.importers.ptx.lanes import (
     FAR,
@@ -19,6 +19,8 @@ from sweep.importers.ptx.lanes import (
     SECTOR,
     WIDE,
     Numbers,
+    is_in_each_turn,
+    runs_of,
     sectors_by_warp,
     sectors_of,
     wavefronts_of,
@@ -34,9 +36,6 @@ LARGEST_TILE = 2**20
 # capability from 7.0 on (sweep/hardware/occupancy_limits.csv).
 MOST_KEPT = 64
 
-MOST_STEPS = 10_000
-"""Most instructions in all turns of all loops that are followed through them, such as taps."""
-
 _BESIDE_L1 = {"cg", "cv", "volatile", "relaxed", "acquire", "L1::no_allocate"}
 _PRIME, _NEAR = 2**127 - 1, 2**62
 
@@ -46,6 +45,7 @@ _SUMS: dict[tuple[str, int], Callable[..., int]] = {
     ("add", 3): operator.add, ("or", 3): operator.add, ("sub", 3): operator.sub,
     ("mul", 3): operator.mul, ("mad", 4): lambda a, b, c: a * b + c,
     ("shl", 3): lambda a, b: a * pow(2, b, _PRIME), ("neg", 2): operator.neg,
+    ("not", 2): operator.invert,
 }  # fmt: skip
 
 _TILE = "one thread of a block copies for all of them, whole sectors"
@@ -253,7 +253,8 @@ def accesses_of(graph: Graph, values: Values, block: Sides | None) -> tuple[Acce
     Loops of few turns are followed through all of them: `Turns` has what their addresses do.
     """
     result: dict[Block, list[Shapes]] = {}
-    neighbours = _Neighbours(graph, values)
+    runs, ends = runs_of(graph)
+    neighbours = _Neighbours(graph, values, ends)
     for part in graph.blocks:
         for instruction in part.instructions if part.share > 0.0 else ():
             meaning = meaning_of(instruction)
@@ -262,29 +263,11 @@ def accesses_of(graph: Graph, values: Values, block: Sides | None) -> tuple[Acce
                 shapes = shapes_of if meaning.direction else tile_shapes
                 found = shapes(instruction, meaning, values, block)
             result.setdefault(part, []).append(found)
-    for run in _runs(graph):
+    for run in runs:
         neighbours.follow([part for part in run if part in result], result)
     for part, shapes_there in result.items():
         result[part] = list(map(neighbours.with_hits, part.instructions, shapes_there))
     return result, neighbours.turns()
-
-
-def _runs(graph: Graph) -> list[list[Block]]:
-    """Return basic blocks that are followed together: one, or all turns of loops of few turns."""
-    runs = {block.number: [block] for block in graph.blocks}
-    left, left_out = float(MOST_STEPS), set[Loop | None]()
-    for loop in reversed(graph.loops):  # inner ones before those around them
-        first, times = loop.header.number, loop.trips or 0.5
-        own = [number for number in range(first, first + loop.length) if number in runs]
-        turn = [block for number in own for block in runs[number]]
-        steps = times * sum(len(block.instructions) for block in turn)
-        if loop in left_out or times % 1 or steps > left:
-            left_out.add(loop.parent)
-            continue
-        for number in own[1:]:
-            del runs[number]
-        left, runs[first] = left - steps, turn * int(times)
-    return list(runs.values())
 
 
 class _Neighbours:
@@ -301,13 +284,15 @@ class _Neighbours:
     `Lanes`, so that rows that they part are compared, too.
     """
 
-    def __init__(self, graph: Graph, values: Values) -> None:
+    def __init__(self, graph: Graph, values: Values, ends: Container[Block]) -> None:
         code = [i for block in graph.blocks for i in block.instructions]
         writes = Counter(register for i in code for register in i.reads_and_writes[1])
         self._changing = {register for register, n in writes.items() if n > 1}
         scaled = [i for i in code if i.opcode in ("mul", "mad", "shl", "neg")]
         self._factors = {o for i in scaled for o in i.operands[1:3]}  # which are no pointers
         self._values, self._random, self._first = values, Random(0), dict[int, Any]()
+        self._halves = dict[int, list[int]]()
+        self._ends = ends  # of what stands for many turns, which bring much else
         self._numbers: dict[Operand, int] = defaultdict(self._new)
         self._turns: dict[int, list[int]] = defaultdict(list)
         self._touched: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -318,13 +303,14 @@ class _Neighbours:
         self._seen: dict[Hashable, tuple[Numbers, dict[int, float]]] = {}
         self._current: dict[Operand, int] = defaultdict(self._new)
         for part in run:
-            latches = [latch for loop in nest(part.loop) for latch in loop.latches]
-            always = len(run) == 1 or all(map(part.dominates, latches))
+            always = len(run) == 1 or is_in_each_turn(part)
             place = None if always else part if part.share == 1.0 else object()  # of which turns?
             for instruction, shapes in zip(part.instructions, accesses[part], strict=True):
                 if instruction.addresses and shapes and shapes[0].space == "global":
                     self._access(instruction, shapes[0], place)
                 self._execute(instruction, always)
+            if part in self._ends:
+                self._seen = {}
 
     def turns(self) -> Turns:
         """Return how far each access lies from the first one of its array: registers change."""
@@ -353,10 +339,18 @@ class _Neighbours:
             elif lanes and opcode == "ld" and written[0] in self._factors:
                 argument = lanes.of(written[0])  # not known of memory but parameters
                 number = None if argument is None else int(argument[0])
+        numbers: dict[Operand, int | None] = dict.fromkeys(written, number)
+        if opcode == "mov" and isinstance(operands[-1], tuple):  # a pair in one register
+            numbers[operands[0]] = pair = self._new()
+            self._halves[pair] = list(map(self._number, operands[-1]))
+        elif opcode == "mov" and isinstance(operands[0], tuple):
+            halves = self._halves.get(self._number(operands[-1]), ())
+            numbers |= dict(zip(operands[0], halves, strict=False))
         for register in written:
-            known = self._current if register in self._changing else self._numbers
-            is_sure = always or known is self._numbers
-            known[register] = number if number is not None and is_sure else self._new()
+            known, number = self._numbers, numbers[register]
+            if register in self._changing:
+                known, number = self._current, number if always else None
+            known[register] = self._new() if number is None else number
 
     def _new(self) -> int:
         return self._random.getrandbits(126)

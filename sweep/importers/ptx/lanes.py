@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.importers.ptx.control_flow import Block, Graph
+from sweep.importers.ptx.control_flow import Block, Graph, Loop, nest
 from sweep.importers.ptx.module import Address, Function, Instruction, Operand, Register
 from sweep.importers.ptx.tokens import integer_of
 
@@ -35,6 +35,9 @@ APART = 2**15
 
 MOST_BLOCKS, GOLDEN = 4096, (5**0.5 - 1) / 2
 """Blocks of a grid that stand for all of it, and the step in which they are spread."""
+
+MOST_STEPS = 10_000
+"""Most instructions in all turns but the first of all loops that are followed, such as taps."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
 FAR = 2**48
@@ -101,6 +104,7 @@ class Lanes:
         self._arguments = {**assumed, **arguments}
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
+        self._halves: dict[Operand, tuple[Operand, ...]] = {}
         writes = Counter(r for i in function.instructions() for r in i.reads_and_writes[1])
         self._changing = {register for register, n in writes.items() if n > 1}
         for one in function.instructions():  # a masked load's register has another number first
@@ -155,6 +159,17 @@ class Lanes:
         if new:
             value = self._result(instruction) if len(written) == 1 else None
             self._found |= dict.fromkeys(new, value)
+            if instruction.opcode == "mov":
+                self._pair(instruction.operands[0], instruction.operands[-1])
+
+    def _pair(self, to: Operand, by: Operand) -> None:
+        """Follow two numbers into a register of twice their width, and out of it."""
+        if isinstance(by, tuple):
+            self._halves[to] = by
+        elif isinstance(to, tuple):
+            for half, source in zip(to, self._halves.get(by, ()), strict=False):
+                if isinstance(half, Register):
+                    self._found[half] = self.of(source)
 
     def _result(self, instruction: Instruction) -> Numbers | None:
         opcode, modifiers = instruction.opcode, instruction.modifiers
@@ -193,6 +208,49 @@ def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
     return found
 
 
+def runs_of(graph: Graph) -> tuple[list[list[Block]], set[Block]]:
+    """Return basic blocks that are followed together: one, or all turns of loops of few turns.
+
+    Of a longer loop in one of few turns the first turn stands for all: the ends of those come
+    second.
+    """
+    runs = {block.number: [block] for block in graph.blocks}
+    left, left_out, ends = float(MOST_STEPS), set[Loop | None](), set[Block]()
+    for loop in reversed(graph.loops):  # inner ones before those around them
+        first, times = loop.header.number, loop.trips or 0.5
+        own = [number for number in range(first, first + loop.length) if number in runs]
+        turn = [block for number in own for block in runs[number]]
+        steps = sum(len(block.instructions) for block in turn)
+        more = (times - 1) * steps
+        if (times % 1 or more > left) and loop.parent and (loop.parent.trips or 0) > 1:
+            times, more = 1, 0
+            ends.update(loop.latches)
+        if loop in left_out or times % 1 or more > left:
+            left_out.add(loop.parent)
+            continue
+        for number in own[1:]:
+            del runs[number]
+        left, runs[first] = left - more, turn * int(times)
+    return list(runs.values()), ends
+
+
+def is_in_each_turn(block: Block) -> bool:
+    """Return whether each turn of the loops around a block executes it; loops are entered."""
+    for loop in nest(block.loop):
+        block = _decision(block)
+        if not all(map(block.dominates, loop.latches)):
+            return False
+        block = loop.header.idom or block
+    return True
+
+
+def _decision(block: Block) -> Block:
+    """Return the block that decides whether a loop is entered, of the one just before it."""
+    after = block.successors[0] if len(block.successors) == 1 else block
+    is_entry = after.loop is not block.loop and after.loop and after.loop.header is after
+    return block.idom or block if is_entry else block
+
+
 def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) -> Numbers | None:
     """Return the result of an integer instruction, ``None`` of one that is not followed."""
     first = values[0]
@@ -204,6 +262,8 @@ def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) 
         return first * values[1] + values[2]
     if opcode == "neg":
         return -first
+    if opcode == "not" and "pred" not in modifiers:  # compilers write a - b - 1 as a + ~b
+        return ~first
     if opcode == "setp" and modifiers and modifiers[0] in COMPARED and len(values) == 2:
         return np.asarray(COMPARED[modifiers[0]](*values)).astype(np.int64)
     if opcode == "selp" and len(values) == 3:
