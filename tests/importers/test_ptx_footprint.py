@@ -139,6 +139,20 @@ def test_rows_of_a_pointer_that_moves__are_read_once(body):
     assert rate(f"{HEAD}{start} {stride} {body} ret; }}", (96, 1, 1)) == 0
 
 
+@pytest.mark.parametrize("turns", [3, 8])
+def test_copies__are_read_as_often_as_they_bring_something(turns):
+    """Two steps start before the loop, whose last two copy nothing. Both warps read the same."""
+    index = "and.b32 %r6, %r1, 31; mad.lo.s32 %r6, %r2, 32, %r6; shl.b32 %r3, %r6, 2;"
+    start = LOAD.partition("ld.global")[0].format(index=index)
+    start += "ld.param.u32 %r4, [n]; mul.wide.s32 %rd4, %r4, 4;"
+    copy = "cp.async.cg.shared.global [%r9], [%rd3], 16; cp.async.commit_group;"
+    copy += "add.s64 %rd3, %rd3, %rd4;"
+    loop = LOOP.format(body=f"cp.async.wait_group 1; bar.sync 0; {copy}", turns=turns)
+    store = "ld.param.u64 %rd5, [q]; mad.wide.u32 %rd6, %r1, 4, %rd5; st.global.f32 [%rd6], %f1;"
+    found = rate(f"{HEAD}{start} {copy} {copy} {loop} {store} ret; }}", (64, 1, 1))
+    assert found == pytest.approx(turns * 16 / 2 / (turns * 16 + 4))
+
+
 @pytest.mark.parametrize("name", ["cuda_saxpy", "numba_saxpy", "triton_saxpy", "triton_reduction"])
 def test_streams__are_read_once(name):
     assert recorded(name, None if name.startswith("triton") else (256, 1, 1), (4096,)) == 0

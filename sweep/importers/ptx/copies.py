@@ -90,6 +90,25 @@ def prologues(graph: Graph, loops: Mapping[Loop, Pipeline]) -> dict[Block, float
     return found
 
 
+def executions_of(
+    loops: Mapping[Loop, Pipeline], starting: Mapping[Block, float], block: Block
+) -> Amount:
+    """Return how often the copies of a block bring something, by passage.
+
+    Parameters
+    ----------
+    loops, starting : mapping
+        Of :func:`copying_loops` and :func:`prologues`.
+    block : Block
+        A basic block.
+    """
+    loop = next((loop for loop in nest(block.loop) if loop in loops), None)
+    if loop is None:
+        return {block.passage: block.share / starting.get(block, 1.0)}
+    before = {loop.entered: -block.share} if loops[loop].starts_before else {}
+    return {block.passage: block.share, **before}
+
+
 def _copied(instruction: Instruction, values: Values, sides: Sides | None) -> float:
     """Return the bytes that a thread copies asynchronously."""
     meaning = meaning_of(instruction)

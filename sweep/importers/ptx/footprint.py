@@ -12,13 +12,13 @@ what the blocks of the grid between two that read the same do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from sweep.importers.ptx.accesses import Accesses, Shape, Turns
-from sweep.importers.ptx.control_flow import Amount, Passage, nest
+from sweep.importers.ptx.control_flow import Amount, Block, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
 from sweep.importers.ptx.lanes import SECTOR, Lanes, Numbers, sectors_of, touched_sectors
 from sweep.importers.ptx.module import Address, Function, Register
@@ -40,10 +40,8 @@ class Read(NamedTuple):
 
     Attributes
     ----------
-    passage : Passage
-        The loop.
-    share : float
-        The share of its iterations that load.
+    amount : Amount
+        How often the loads are executed, by passage.
     axes : frozenset of str
         The directions of the grid (``%ctaid.x``) in which addresses change.
     requested : float
@@ -58,8 +56,7 @@ class Read(NamedTuple):
         tiles overlap.
     """
 
-    passage: Passage
-    share: float
+    amount: Amount
     axes: frozenset[str]
     requested: float
     distinct: float
@@ -67,7 +64,13 @@ class Read(NamedTuple):
     parts: Mapping[frozenset[str], float] = {}
 
 
-def reads_of(function: Function, values: Values, accesses: Accesses, turns: Turns) -> list[Read]:
+def reads_of(
+    function: Function,
+    values: Values,
+    accesses: Accesses,
+    turns: Turns,
+    copies: Callable[[Block], Amount],
+) -> list[Read]:
     """Return what a function loads from global memory, by array and loop.
 
     Parameters
@@ -80,17 +83,22 @@ def reads_of(function: Function, values: Values, accesses: Accesses, turns: Turn
         The accesses of each instruction of the blocks that are executed.
     turns : mapping of int to array
         Where they are in each turn of loops of few turns.
+    copies : callable
+        Returns how often the copies of a block bring something, by passage.
     """
     origins = _origins(function)
     result: list[Read] = []
-    groups: dict[tuple[frozenset[str], Passage, float, int], list[_Load]]
+    groups: dict[tuple[frozenset[str], tuple[tuple[Passage, float], ...], int], list[_Load]]
     groups = defaultdict(list)
     for part, found_there in accesses.items():
         for instruction, found in zip(part.instructions, found_there, strict=True):
             addresses = instruction.addresses
+            amount = {part.passage: part.share}
+            if found and found[0].is_copy:
+                amount = copies(part)
             if found and meaning_of(instruction).tile == "load":
                 tile = found[0].bytes * found[0].words
-                result.append(Read(part.passage, part.share, AXES, tile, tile, parts={AXES: tile}))
+                result.append(Read(amount, AXES, tile, tile, parts={AXES: tile}))
             elif found and addresses and found[0][:2] == ("global", "load") and not found[0].origin:
                 is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
                 base = addresses[-1].base
@@ -98,17 +106,18 @@ def reads_of(function: Function, values: Values, accesses: Accesses, turns: Turn
                 where = turns.get(id(instruction), (addresses[-1], np.zeros(1, np.int64)))
                 address, steps = where if is_whole else (None, where[1])
                 load = found[0], address, steps
-                groups[origin, part.passage, part.share, len(steps)].append(load)
+                groups[origin, tuple(amount.items()), len(steps)].append(load)
     lanes = values.lanes
     used = AXES.intersection(axis for origin, *_ in groups for axis in origin)
     beside = {axis: lanes.beside(axis) for axis in used} if lanes else {}
     seen = set()
-    for (origin, passage, share, _), loads in groups.items():
+    for (origin, amounts, _), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
         requested, distinct, parts = _bytes(loads, lanes, beside, axes)
-        often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
-        key = origin, share, requested, distinct, often
-        result.append(Read(passage, share, axes, requested, distinct, key in seen, parts))
+        loops = nest(amounts[0][0][0])
+        often = tuple(loop.formula or loop.trips or loop.size for loop in loops)
+        key = origin, amounts[0][1], requested, distinct, often
+        result.append(Read(dict(amounts), axes, requested, distinct, key in seen, parts))
         if often and MEMORY not in origin:
             seen.add(key)
     return result
@@ -149,12 +158,13 @@ def footprint_of(reads: Iterable[Read], directions: str) -> Footprint:
         defaultdict(float), defaultdict(float), defaultdict(lambda: defaultdict(float))
     )
     for read in reads:
-        found.read[read.passage] += read.share * read.requested
-        found.turn[read.passage] += read.share * read.distinct
-        for axes, part in read.parts.items() if not read.is_again else ():
-            own = "".join(d for d in directions if f"%ctaid.{d}" in axes)
-            own = own if directions or not read.axes else "x"
-            found.first[own][read.passage] += read.share * part
+        for passage, share in read.amount.items():
+            found.read[passage] += share * read.requested
+            found.turn[passage] += share * read.distinct
+            for axes, part in read.parts.items() if not read.is_again else ():
+                own = "".join(d for d in directions if f"%ctaid.{d}" in axes)
+                own = own if directions or not read.axes else "x"
+                found.first[own][passage] += share * part
     return found
 
 

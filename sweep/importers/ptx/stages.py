@@ -21,7 +21,14 @@ from typing import NamedTuple, TypeVar
 from sweep.errors import SweepError
 from sweep.importers.ptx.accesses import Accesses, Shape, Shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
-from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, product_of, prologues
+from sweep.importers.ptx.copies import (
+    Pipeline,
+    Waits,
+    copying_loops,
+    executions_of,
+    product_of,
+    prologues,
+)
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
@@ -188,16 +195,12 @@ class _Cutter:
 
     def _shares(self, key: Key, block: Block) -> Iterator[tuple[Passage, float]]:
         """Yield how often something is executed: by passage, the share of its executions."""
-        share = block.share * (key.words if isinstance(key, Shape) else 1)
-        copying = next((loop for loop in nest(block.loop) if loop in self.copying), None)
-        if not (isinstance(key, Shape) and key.is_copy):
-            yield block.passage, share
-        elif copying is None:
-            yield block.passage, share / self.prologues.get(block, 1.0)
-        else:
-            yield block.passage, share
-            if self.copying[copying].starts_before:
-                yield copying.entered, -share
+        words = key.words if isinstance(key, Shape) else 1
+        amount = {block.passage: block.share}
+        if isinstance(key, Shape) and key.is_copy:
+            amount = executions_of(self.copying, self.prologues, block)
+        for passage, share in amount.items():
+            yield passage, share * words
 
     def _stage(self, block: Block, *, is_memory: bool) -> Stage:
         """Return the stage of the next instruction of a block."""
