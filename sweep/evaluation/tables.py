@@ -21,6 +21,7 @@ from sweep.compiler.source import (
     nominal,
     sequences_of,
 )
+from sweep.errors import ModelError
 from sweep.evaluation import limits
 from sweep.evaluation.counts import StepCache
 from sweep.evaluation.launch import Launch, build_launch, build_workload
@@ -133,6 +134,9 @@ def pass_inputs(
     launch_names, clock_names = input_names(model, length)
     status, clock_status = launch.status, launch.clock_status
     for name in launch_names[len(LAUNCH_INPUTS) :]:
+        if math.prod(inputs[name].shape[-2:]) != 1:
+            text = f"model '{model.name}': input '{name}' depends on the clocks"
+            raise ModelError(f"{text}: declare it clocked (see sweep.models.base.Input)")
         if _has_nan(inputs[name]):
             # Without parameters the model says nothing at all, whatever the launch.
             is_missing = np.isnan(inputs[name]) & (status != CONSTRAINT)
@@ -144,7 +148,8 @@ def pass_inputs(
     for name in clock_names:  # as a pass reads them, so that no chunk has to lay them out again
         table = inputs[name]
         if math.prod(table.shape[1:-2]) != 1:
-            raise AssertionError(f"{model.name}: {name} depends on the launch: give its factor")
+            text = f"model '{model.name}': input '{name}' depends on launch and clocks"
+            raise ModelError(f"{text}: give its factor (see sweep.models.base.Input)")
         spread = np.broadcast_to(table, table.shape[:-2] + clocks.ratio.shape[-2:])
         inputs[name] = np.ascontiguousarray(spread)
     return inputs
@@ -308,8 +313,6 @@ def pack(
         varying += parts if is_spread else ()
         along = inner if is_spread else (1,) * len(inner)
         own = [found[name] for name in parts]
-        if not is_spread and any(math.prod(table.shape[n_outer:]) != 1 for table in own):
-            raise AssertionError(f"{model.name}: input {parts[0]} depends on the clocks")
         shapes = [table.shape[:n_outer] + along for table in own]
         *first, size = itertools.accumulate(map(math.prod, shapes), initial=0)
         keys = [*zip(first, shapes, (start_of(inputs[name].shape) for name in parts), strict=True)]

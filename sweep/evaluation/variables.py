@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sweep import __version__
-from sweep.errors import PlanError, nearest
+from sweep.errors import ModelError, PlanError, nearest
 from sweep.evaluation.power_limit import limits_of
 from sweep.fields import (
     COMMON_FIELDS,
@@ -83,8 +83,9 @@ def regime_attributes() -> dict[str, Any]:
     codes = {"none": 0}
     for name in model_names():
         for regime, code in get_model(name).regimes.items():
-            if code in codes.values() or regime in codes or not 0 < code < 256:
-                raise AssertionError(f"regime {regime}: code {code} is taken or out of range")
+            if code in codes.values():
+                other = next(known for known, taken in codes.items() if taken == code)
+                raise ModelError(f"model '{name}': '{regime}' has the code {code} of '{other}'")
             codes[regime] = code
     return Flags(codes).attributes()
 

@@ -8,18 +8,31 @@ is the model's, its value the :class:`~sweep.models.base.Model`, as in
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, wraps
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from traceback import extract_tb
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from sweep.errors import ModelError, PlanError, check_known
+from sweep.errors import ModelError, PlanError, SweepError, check_known, nearest
 
 if TYPE_CHECKING:
+    from sweep.fields import Parameter
     from sweep.hardware.derived import DeviceFacts, Value
     from sweep.models.base import Model
 
-__all__ = ["GROUP", "MODULES", "derived_parameters", "get_model", "model_names", "stated_facts"]
+__all__ = [
+    "GROUP",
+    "MODULES",
+    "derived_parameters",
+    "get_model",
+    "model_names",
+    "packages_of",
+    "stated_facts",
+]
 
 GROUP = "sweep.models"
 """The entry point group of models from other packages."""
@@ -33,6 +46,8 @@ MODULES: dict[str, str] = {
     "combined": "sweep.models.combined",
 }
 """This package's models: name to the module of the paper."""
+
+_HERE = str(Path(__file__).parents[1])
 
 FOREIGN_CODES = range(128, 256)
 """Codes that the regimes of other packages' models may have."""
@@ -48,6 +63,12 @@ def _foreign() -> dict[str, EntryPoint]:
 def model_names() -> tuple[str, ...]:
     """Return the names of all registered models: this package's, then those of others."""
     return (*MODULES, *_foreign())
+
+
+def packages_of(models: Iterable[str]) -> dict[str, str]:
+    """Return the other packages that some models come from, with their versions."""
+    points = (point for name, point in _foreign().items() if name in models)
+    return {point.dist.name: point.dist.version for point in points if point.dist is not None}
 
 
 @cache
@@ -71,8 +92,11 @@ def get_model(name: str) -> Model:
     except Exception as error:  # another package's code: anything can go wrong in it
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ModelError(f"{where} cannot be imported: {text}") from error
-    _check(found, name, where)
-    return found  # type: ignore[no-any-return]
+    try:
+        _check(found, name, where)
+    except (AttributeError, TypeError) as error:  # something of another type
+        raise ModelError(f"{where} is declared wrongly: {error}") from error
+    return _guarded(found, where)
 
 
 def stated_facts(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -130,18 +154,103 @@ def derived_parameters(
 
 def _check(model: Any, name: str, where: str) -> None:
     """Refuse a foreign model whose declaration contradicts itself or another model."""
-    from sweep.fields import VARIANTS
-    from sweep.models.base import Model
+    from sweep.fields import COMMON_FIELDS, VARIANTS, Parameter
+    from sweep.models.base import HEAD, Model
 
-    if not isinstance(model, Model):
-        raise ModelError(f"{where} is not a sweep.models.base.Model")
-    if model.name != name or not name.isidentifier():
-        raise ModelError(f"{where} calls itself '{model.name}'")
-    if set(model.bodies) != set(VARIANTS):
-        raise ModelError(f"{where} needs one body for each of {', '.join(VARIANTS)}")
+    def require(holds: Any, text: str) -> None:
+        if not holds:
+            raise ModelError(f"{where} {text}")
+
+    def require_once(kind: str, names: Iterable[Any], taken: Iterable[Any] = ()) -> None:
+        known = set(taken)
+        for one in names:
+            require(one not in known, f"has the {kind} '{one}', which is taken")
+            known.add(one)
+
+    require(isinstance(model, Model), "is not a sweep.models.base.Model")
+    require(model.name == name and name.isidentifier(), f"calls itself '{model.name}'")
+    are_functions = all(isinstance(body, FunctionType) for body in model.bodies.values())
+    text = f"needs one body, a function, for each of {', '.join(VARIANTS)}"
+    require(set(model.bodies) == set(VARIANTS) and are_functions, text)
     for regime, code in model.regimes.items():
-        if code not in FOREIGN_CODES or not regime.startswith(f"{name}_"):
-            raise ModelError(
-                f"{where}: regime '{regime}' = {code}: names begin with '{name}_', codes are"
-                f" {FOREIGN_CODES.start} to {FOREIGN_CODES.stop - 1}"
-            )
+        text = f"has the regime '{regime}' = {code!r}: names begin with '{name}_', codes are"
+        text += f" {FOREIGN_CODES.start} to {FOREIGN_CODES.stop - 1}"
+        require(code in FOREIGN_CODES and regime.startswith(f"{name}_"), text)
+    require_once("regime's code", model.regimes.values())
+    require_once("field", (own.name for own in model.fields), (*HEAD, *COMMON_FIELDS))
+    require_once("input", (i.symbol for i in model.inputs))
+    for symbol in {i.symbol for i in model.inputs} - model.symbols.keys():
+        require(False, f"has no symbol for its input '{symbol}' (see symbols_of)")
+    for one in model.parameters:
+        require(isinstance(one, Parameter), f"has a parameter that is none: {one!r}")
+        require(one.minimum <= one.maximum, f"has an empty range of the parameter '{one.key}'")
+        text = f"has a rule of '{one.key}' without a docstring, whose first line is the source"
+        require(one.rule is None or (one.rule.__doc__ or "").strip(), text)
+    for key, symbol in ((key, i.symbol) for i in model.inputs for key in i.device_keys):
+        known, own = [one.key for one in model.parameters], key.removeprefix(f"model.{name}.")
+        text = f"has no parameter '{own}' for its input '{symbol}'{nearest(own, known)}"
+        require(own == key or own in known, text)
+    for option, values in model.options.items():
+        require(isinstance(values, tuple) and values, f"has no tuple of values of '{option}'")
+    require(model.accuracy is None or len(model.accuracy) == 3, "has no three accuracies")
+    model.errata.items(), model.revisions.items()
+
+
+def _guarded(model: Model, where: str) -> Model:
+    """Return a foreign model whose functions' errors name it, and the line of its code."""
+
+    def guarded(function: Callable[..., Any], what: str) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except SweepError:
+                raise
+            except Exception as error:  # another package's code: anything can go wrong in it
+                frames = extract_tb(error.__traceback__)
+                own = [f for f in frames if not f.filename.startswith(_HERE)] or [frames[0]]
+                place = f"{own[-1].filename}:{own[-1].lineno}"
+                text = f"{type(error).__name__}: {error} ({place})"
+                raise ModelError(f"{where}: {what}: {text}") from error
+
+        return call
+
+    given, facts, findings = model.prepare, model.facts, model.findings
+    wanted = {i.symbol for i in model.inputs} | {i.factor for i in model.inputs if i.factor}
+
+    def prepare(work: Any, variant: str) -> Any:
+        found = given(work, variant)
+        for name in sorted(wanted ^ found.keys()):
+            what = "gives no" if name in wanted else "gives what is no input:"
+            raise ModelError(f"{where}: prepare {what} '{name}'")
+        for i in model.inputs:
+            for one in found[i.symbol] if i.sequence else [found[i.symbol]]:
+                if getattr(one, "ndim", None) != work.n_sm.ndim or one.dtype.kind not in "fiub":
+                    text = f"needs {'lists of ' if i.sequence else ''}arrays of numbers with"
+                    text += f" {work.n_sm.ndim} axes, like the workload's, for '{i.symbol}'"
+                    raise ModelError(f"{where}: prepare {text}")
+        return found
+
+    def in_range(one: Parameter) -> Parameter:
+        given = one.rule
+        if given is None:
+            return one
+
+        @wraps(given)
+        def rule(device: DeviceFacts) -> Any:
+            value = given(device)
+            if not (value is None or one.columns or one.minimum <= value <= one.maximum):
+                text = f"gives {value!r}, beyond {one.minimum:g} to {one.maximum:g}"
+                raise ModelError(f"{where}: rule of '{one.key}' {text}")
+            return value
+
+        return replace(one, rule=guarded(rule, f"rule of '{one.key}'"))
+
+    for key, value in {
+        "prepare": guarded(prepare, "prepare"),
+        "facts": guarded(lambda own: dict(facts(own)), "facts"),
+        "findings": guarded(lambda *arguments: list(findings(*arguments)), "findings"),
+        "parameters": tuple(map(in_range, model.parameters)),
+    }.items():
+        object.__setattr__(model, key, value)  # not `replace`, which would complete it again
+    return model

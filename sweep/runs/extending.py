@@ -92,11 +92,15 @@ def extend(
     expected, layout, total = forecast(space), layout_of(space), space.n_points
     if info.record["identity"] == layout.record["identity"]:
         return Finished(space, named, expected, 0, total, 0.0)
-    if (version := info.record["identity"].get("sweep_version", __version__)) != __version__:
-        raise StoreError(
-            f"'{store}' was computed by sweep {version}, this is {__version__}: results of two "
-            "versions do not go into one store; run the larger plan into a new one"
-        )
+    identity = info.record["identity"]
+    made = {"sweep": identity.get("sweep_version", __version__), **identity.get("packages", {})}
+    here = {"sweep": __version__, **layout.record["identity"].get("packages", {})}
+    for name, version in made.items():
+        if here.get(name) != version:
+            raise StoreError(
+                f"'{store}' was computed by {name} {version}, this is {here.get(name)}: results of "
+                "two versions do not go into one store; run the larger plan into a new one"
+            )
     old = space_of(info.record)
     indices = _Growth(old, space, str(store)).indices()
     check_fits(expected, path, limit)

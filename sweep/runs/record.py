@@ -13,7 +13,7 @@ from sweep import __version__
 from sweep.errors import StoreError
 from sweep.evaluation.variables import assumptions, coordinates, group_attributes, variables
 from sweep.fields import VARIANTS
-from sweep.models import get_model
+from sweep.models import get_model, packages_of
 from sweep.space import KernelSpace, Plan, Space, laid_out, parse_plan, resolve
 from sweep.store.buckets import is_store
 from sweep.store.layout import GroupLayout, StoreLayout, Units, Variable, static
@@ -40,19 +40,21 @@ def record_of(space: Space) -> dict[str, Any]:
             "doi": model.doi,
             "errata": model.errata_in(plan.variant),
         }
+    packages = packages_of(plan.models)
     return {
         "identity": {
             "plan": plan.digest(),
             "devices": {key: value["sha256"] for key, value in devices.items()},
             "kernels": {key: value["sha256"] for key, value in kernels.items()},
             "sweep_version": __version__,
+            **({"packages": packages} if packages else {}),
         },
         "plan": plan.as_dict(),
         "variant": plan.variant,
         "devices": devices,
         "kernels": kernels,
         "models": models,
-        "versions": dict(_versions()),
+        "versions": {**_versions(), **packages},
     }
 
 

@@ -196,6 +196,7 @@ class Plan:
         if value not in allowed:
             known = [name for name in allowed if name]
             hint = nearest(str(value), known)
+            known += ["those of other packages, once installed"] if key == "models" else []
             raise self._error(f"{key}: unknown {value!r}{hint} (known: {', '.join(known)})")
 
     def _mapping(self, key: str, value: Any) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ SOURCE = '''
 
 from sweep.fields import BOUND, Field
 from sweep.models.base import Finding, Input, Model, Symbol, equations, symbols_of
+from sweep.models.terms import parameter
 
 INPUTS = (
     Input("issued", "W", "1", "warp instructions of an SM", "kernel instructions"),
@@ -54,11 +55,17 @@ def prepare(work, variant):
     }
 
 
+def lag(device):
+    """Nine cycles on every device, for nobody knows better."""
+    return 9.0
+
+
 MODEL = Model(
     name="NAME", title="roofline", reference="nobody", doi="", symbols=SYMBOLS, inputs=INPUTS,
     fields=(Field("transfer_cycles", "cycle", "time of the transfers", "T_mem", "roofline (1)"),),
     regimes={"roofline_compute": CODE, "roofline_memory": 129},
-    bodies={"corrected": body, "printed": body}, prepare=prepare, parameters=(), errata={},
+    bodies={"corrected": body, "printed": body}, prepare=prepare, errata={},
+    parameters=(parameter("lag_cycles", ("l", "cycle", "a lag"), 1, 100, lag),),
     findings=lambda work, variant, results, write: [
         Finding("Roof", notes=(f"{write(results['transfer_cycles'])} cycles of transfers.",))],
 )
@@ -103,16 +110,52 @@ def test_evaluated_and_explained(tmp_path):
     assert cycles == stored >= transfer
 
 
+def test_versions_of_its_package_do_not_mix(tmp_path):
+    environment = installed(tmp_path)
+    head = 'schema = 1\nkernels = ["svm"]\ndevices = ["gtx_980_paper"]\nmodels = ["roofline"]\n'
+    small, large = (tmp_path / f"{name}.toml" for name in ("small", "large"))
+    small.write_text(f"{head}[axes]\ncore_clock = [700]\n")
+    large.write_text(f"{head}[axes]\ncore_clock = [600, 700]\n")
+
+    def errors(command, plan):
+        asked = [command, *(["small.zarr"] if command == "extend" else []), plan.name]
+        return subprocess.run([sys.executable, "-c", COMMAND, *asked], env=environment, text=True,
+                              capture_output=True, check=False, cwd=tmp_path).stderr  # fmt: skip
+
+    assert errors("run", small) == ""
+    (next(tmp_path.glob("*.dist-info")) / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: roofline-model\nVersion: 2.0\n"
+    )
+    assert "packages.roofline-model ('1.0' there, '2.0' here)" in errors("run", small)
+    assert "was computed by roofline-model 1.0, this is 2.0" in errors("extend", large)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"STATEMENT": "T = transfer(moved, core_freq, bandwidth=bandwidth)"},
-         "roofline_model.py:25: body: `transfer(moved, core_freq, bandwidth=bandwidth)`:"),
+         "roofline_model.py:26: body: `transfer(moved, core_freq, bandwidth=bandwidth)`:"),
         ({"STATEMENT": "while moved > 1.0: moved = 0.0"}, "a body cannot have `while moved >"),
         ({"STATEMENT": "import nothing_like_this; T = 0.0"}, "a body cannot have `import"),
         ({"NAME": "other"}, "calls itself 'other'"),
         ({"CODE": "10"}, "regime 'roofline_compute' = 10"),
         ({"CODE": "1 / 0"}, "cannot be imported: ZeroDivisionError"),
+        ({"CODE": "129"}, "has the regime's code '129', which is taken"),
+        ({'"transfer_cycles", "cycle"': '"bound", "cycle"'}, "has the field 'bound', which is"),
+        ({"symbols=SYMBOLS": "symbols={}"}, "has no symbol for its input '"),
+        ({'("chip.memory_bandwidth_GBps",)': '("bandwith_GBps",)'},
+         "has no parameter 'bandwith_GBps' for its input 'bandwidth'"),
+        ({"errata={}": 'errata=["RO-1"]'}, "is declared wrongly: 'list' object"),
+        ({"100, lag": "100, lambda d: 9.0"}, "has a rule of 'lag_cycles' without a docstring"),
+        ({"return 9.0": "return -9.0"}, "rule of 'lag_cycles' gives -9.0, beyond 1 to 100"),
+        ({"return 9.0": "return device.valuess"},
+         "rule of 'lag_cycles': AttributeError: 'DeviceFacts' object has no attribute 'valuess'"),
+        ({"work.memory_bandwidth,": "[1.0],"}, "prepare needs arrays of numbers with 4 axes"),
+        ({'"moved": work': '"mvd": work'}, "prepare gives no 'moved'"),
+        ({"work.n_sm,": "work.n_sms,"}, "roofline_model.py:40)"),
+        ({"work.n_sm,": "work.n_sm * work.clocks.core,"}, "input 'issued' depends on the clocks"),
+        ({"work.clocks.core,": "work.clocks.core * warps,"}, "'core_freq' depends on launch and"),
+        ({"Finding(": "no_finding("}, "findings: NameError: name 'no_finding'"),
     ],
 )  # fmt: skip
 def test_refused_in_one_line(tmp_path, changes, words):
@@ -120,9 +163,11 @@ def test_refused_in_one_line(tmp_path, changes, words):
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'schema = 1\nkernels = ["svm"]\ndevices = ["gtx_980_paper"]\nmodels = ["roofline"]\n'
+        "[axes]\ncore_clock = [600, 700]\n"
     )
-    done = subprocess.run([sys.executable, "-c", COMMAND, "explain", str(plan), "block_size=64"],
-                          env=environment, text=True, capture_output=True, check=False)  # fmt: skip
+    asked = ["explain", str(plan), "block_size=64", "core_clock=600"]
+    done = subprocess.run([sys.executable, "-c", COMMAND, *asked], env=environment, text=True,
+                          capture_output=True, check=False)  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -13,7 +13,7 @@ from numba import config
 from support.standard import devices_of, plan_for, whole
 
 from sweep.compiler import passes as _passes
-from sweep.errors import PlanError
+from sweep.errors import ModelError, PlanError
 from sweep.evaluation.variables import all_fields, regime_attributes
 from sweep.fields import BOUND, COMMON_FIELDS, LIMITER, POWER_STATUS, STATUS, VARIANTS
 from sweep.hardware.clocks import dynamic_power
@@ -169,6 +169,12 @@ def test_codes__regime():
     assert len(set(found.values())) == len(found)
     for name in model_names():
         assert all(word.startswith(f"{name}_") for word in get_model(name).regimes)
+
+
+def test_codes__regime_of_two_packages(monkeypatch):
+    monkeypatch.setattr("sweep.evaluation.variables.model_names", lambda: ("lemeire", "lemeire"))
+    with pytest.raises(ModelError, match="'lemeire_computation' has the code 60 of 'lemeire_com"):
+        regime_attributes()
 
 
 @pytest.mark.parametrize(
