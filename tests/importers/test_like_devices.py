@@ -13,7 +13,7 @@ from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.merging import merged
-from sweep.importers.microbenchmarks.shipped import is_other
+from sweep.importers.microbenchmarks.shipped import architecture_of, is_other, of_capability
 from sweep.specs import list_devices, load_device, parse_device
 
 
@@ -153,6 +153,16 @@ def test_matrix_units__are_those_of_a_like_device_or_of_the_same_chip():
     assert rates("6.1", 28) == {}
 
 
+def test_integrated_gpus__have_the_lanes_of_another_capability_but_not_its_caches():
+    for capability, name in (("8.7", "Ampere"), ("7.2", "Volta")):
+        found = {m.key: m for m in of_capability(capability, "", 16)}
+        assert found["chip.schedulers_per_sm"].value == 4
+        assert found["chip.integer_lanes_per_sm"].value == 64
+        assert f"whose lanes {capability} has, too" in str(found["chip.shared_banks"].source)
+        assert {key.partition(".")[0] for key in found} == {"chip"} and "chip.l1" not in found
+        assert architecture_of(capability, "") == name
+
+
 def test_assumptions_in_words__are_one_clause():
     """Commands show what stands after the last "; " of a source."""
     words = [in_words(usual) for _, usual in ASSUMPTIONS.values()]
@@ -168,7 +178,11 @@ def test_lines_that_end_as_windows_ends_them__are_read_as_others__and_other_form
     expected = read_measurements([file])
     file.write_bytes(text.replace("\n", "\r\n").encode())
     assert read_measurements([file]) == expected
-    for other, says in (("| NVIDIA-SMI 5 |", "nvidia-smi -q"), ('{"card0": {}}', "rocm-smi -a")):
+    for other, says in (
+        ("| NVIDIA-SMI 5 |", "a table, XML or CSV of nvidia-smi: give the text of `nvidia-smi -q`"),
+        ("name, clocks.max.sm [MHz]\nA100, 1410 MHz", "a table, XML or CSV of nvidia-smi"),
+        ('{"card0": {}}', "rocm-smi -a"),
+    ):
         file.write_text(other)
         with pytest.raises(TuningError, match=says):
             read_measurements([file])

@@ -11,8 +11,8 @@ from sweep.importers.files import Source
 from sweep.importers.microbenchmarks.measurement import Measurement
 from sweep.importers.microbenchmarks.reader import Findings, Reader, one_gpu
 
-_OWN = "NVSMI LOG|NVIDIA-SMI|nvidia_smi_log"
-"""Marks of `nvidia-smi -q`, which is read, and of its tables and XML, which are refused."""
+_OWN = r"NVSMI LOG|NVIDIA-SMI|nvidia_smi_log|clocks\.\S+ \[MHz\]"
+"""Marks of `nvidia-smi -q`, which is read, and of its table, XML and CSV, which are refused."""
 _GPU = re.compile(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+ *$", re.MULTILINE)
 _FIELD = re.compile(r"^( +)(.+?) +: (.*?) *$|^( +)(\S.*?) *$")
 _LIMITS = (
@@ -26,6 +26,8 @@ _ABSENT = ("N/A", "[N/A]", "Not Found", "Not Supported", "Unknown Error",
 
 
 def _read(source: Source) -> list[Measurement]:
+    if "NVSMI LOG" not in source.text:
+        raise source.error("a table, XML or CSV of nvidia-smi: give the text of `nvidia-smi -q`")
     parts = _GPU.split(source.text)
     names = [_fields(part).get("Product Name", "") for part in parts[1:]]
     one_gpu(source, "`nvidia-smi -q`", names, "by `nvidia-smi -q -i 0`")

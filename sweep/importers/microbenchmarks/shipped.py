@@ -29,6 +29,10 @@ _OF_CAPABILITY = (
 )  # fmt: skip
 """Values of [chip] that are those of all chips of a compute capability."""
 
+_SAME_SM = {"5.3": "5.2", "6.2": "6.1", "7.2": "7.0", "8.7": "8.6"}
+"""Capabilities of integrated GPUs, whose multiprocessors have the lanes and schedulers of another
+capability's by the CUDA C++ Programming Guide, Compute Capabilities; caches may differ."""
+
 SECTIONS = ("clocks", "chip", "matrix", "occupancy", "host_link", "microbenchmark")
 """Tables of device files whose values are numbers."""
 
@@ -136,7 +140,12 @@ def of_capability(
              or (target and d.compiler_target == target)]  # fmt: skip
     paths = {f"chip.{name}" for name in _OF_CAPABILITY}
     generation = f"compute capability {capability}" if capability else target
+    if is_borrowed := not alike and capability in _SAME_SM:
+        alike = [d for d in others if d.compute_capability == _SAME_SM[capability]]
+        generation = f"compute capability {_SAME_SM[capability]}, whose lanes {capability} has, too"
     for path, key in keys():
+        if is_borrowed and path not in paths - {"chip.l1"}:
+            continue
         arithmetic = path.startswith("microbenchmark.") and path.rpartition("_")[2] == "latency"
         arithmetic = arithmetic and not any(
             level in path for level in ("l1_", "l2_", "dram_", "shared_", "memory_side")
@@ -162,7 +171,7 @@ def architecture_of(capability: str, target: str) -> str:
             return device.architecture
         if capability and device.compute_capability == capability:
             return device.architecture.partition(" (")[0]
-    return ""
+    return architecture_of(_SAME_SM[capability], "") if capability in _SAME_SM else ""
 
 
 def target_of(name: str) -> str:
