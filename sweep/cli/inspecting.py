@@ -133,6 +133,8 @@ def list_(arguments: argparse.Namespace) -> int:
 
         rows = [
             (q.ncu[0], q.meaning + (f" (nvprof: {q.nvprof[0]})" if q.nvprof else ""))
+            if q.ncu
+            else (q.nvprof[0], f"{q.meaning} (nvprof's name; ncu has none)")
             for q in QUANTITIES.values()
         ]
     elif what == "fields":

@@ -137,7 +137,14 @@ class Compiler:
         return output
 
     def _compiled(self, source: str, name: str, target: str, options: Sequence[str]) -> Output:
-        """Compile a source for a capability that the library knows."""
+        """Compile a source for a capability that the library knows.
+
+        Macros are defined in the text: as options they would change NVRTC's own header, too.
+        """
+        macros = [option[2:].partition("=") for option in options if option.startswith("-D")]
+        options = [option for option in options if not option.startswith("-D")]
+        lines = (f"#define {macro} {value if sign else 1}" for macro, sign, value in macros)
+        source = "\n".join([*lines, "#line 1", source])
         program = ctypes.c_void_p()
         create = self._library.nvrtcCreateProgram
         self._check(create(ctypes.byref(program), source.encode(), name.encode(), 0, None, None))

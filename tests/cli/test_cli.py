@@ -268,6 +268,8 @@ def test_list(said):
     )
     for name, field in all_fields().items():
         assert field.long_name != field.name.replace("_", " "), f"{name}: its name explains nothing"
+    counters = dict(line.split(maxsplit=1) for line in said("list", "counters").splitlines())
+    assert counters["flop_count_sp_special"].endswith("(nvprof's name; ncu has none)")
     everything = said("list")
     for what in (*known, "recipes"):
         assert f"{what}:\n{said('list', what)}" in everything

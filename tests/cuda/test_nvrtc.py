@@ -6,20 +6,24 @@ from sweep.cuda import nvrtc
 
 
 class Library:
-    """Pretends to be a library of NVRTC; the options of its last compilation are in ``options``."""
+    """Pretends to be a library of NVRTC; it keeps the last compilation's source and options."""
 
     def __init__(self, *capabilities: int) -> None:
-        self.own, self.options = capabilities, []
+        self.own, self.options, self.source = capabilities, [], ""
 
     def __getattr__(self, name: str):
         return {"nvrtcGetNumSupportedArchs": self.count, "nvrtcGetSupportedArchs": self.numbers,
-                "nvrtcCompileProgram": self.program}.get(name, lambda *_: 0)  # fmt: skip
+                "nvrtcCreateProgram": self.create, "nvrtcCompileProgram": self.program,
+                }.get(name, lambda *_: 0)  # fmt: skip
 
     def count(self, found) -> None:
         found._obj.value = len(self.own)
 
     def numbers(self, found) -> None:
         found[:] = self.own
+
+    def create(self, program, source, *_) -> None:
+        self.source = source.decode()
 
     def program(self, program, count, words) -> None:
         self.options = [word.decode() for word in words]
@@ -42,9 +46,11 @@ def test_capability_that_no_library_knows__the_next_one_stands_in(monkeypatch):
         monkeypatch.setattr(
             old, "_text", lambda _, what, n=used: f"ptxas info : Used {n} registers"
         )
-        old.compile("", "x.cu", "3.0", ["-Dtile=1"])
+        old.compile("x", "x.cu", "3.0", ["-Dtile=1", "-lineinfo", "-DT"])
         assert library.options[:1] == ["--gpu-architecture=sm_35"]
-        assert library.options[2:] == [*limit, "-Dtile=1"]
+        assert library.options[2:] == [*limit, "-lineinfo"]
+        # Not as options: NVRTC's own header, which stands before the source, has a name `pad`.
+        assert library.source == "#define tile 1\n#define T 1\n#line 1\nx"
     old.compile("", "x.cu", "3.5", [])
     assert library.options == ["--gpu-architecture=sm_35", "--ptxas-options=-v"]
     assert nvrtc.Compiler(Library(50, 86), "12.9").capabilities == ("5.0", "8.6")
