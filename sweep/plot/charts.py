@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,8 @@ def line_plot(
     """
     rows = math.ceil(len(panels) / columns)
     size = max(4.2 * columns, 6.0), 3.0 * rows + 0.4
-    is_shared = len({tuple(curves) for _, curves in panels}) == 1  # one legend, not over the data
+    names = list(dict.fromkeys(name for _, curves in panels for name in curves))
+    colours = {name: draw.colour_of(i) for i, name in enumerate(names)}  # the same in all panels
     with draw.picture(*size, rows, columns) as (figure, grid):
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
@@ -68,7 +70,7 @@ def line_plot(
                 # lie below others are wider.
                 below = len(curves) - 1 - i
                 place = np.asarray(x, float) - (below - i) * BESIDE / 2 if marks else x
-                axes.plot(place, y, "o" if marks else "-", color=draw.colour_of(i), label=curve,
+                axes.plot(place, y, "o" if marks else "-", color=colours[curve], label=curve,
                           ms=5, linewidth=1.5 + 1.2 * below)  # fmt: skip
             x, y = (
                 np.concatenate(values).astype(float)
@@ -81,11 +83,9 @@ def line_plot(
                 axes.set_xticks(range(len(marks)), list(marks), rotation=35, ha="right")
             else:
                 draw.scale_axis(axes, "x", x)
-            if not is_shared:
-                axes.legend()
-        if is_shared:
-            handles, labels = grid.flat[0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
+        look: dict[str, Any] = {"marker": "o"} if marks else {"linestyle": "-", "lw": 2.0}
+        entries = [draw.entry(name, color=colour, **look) for name, colour in colours.items()]
+        draw.legend(figure, entries)  # beside the panels, not over the data
     return figure
 
 
@@ -136,7 +136,7 @@ def _draw_steps(axes: Axes, answer: Answer, groups: Mapping[str, list[Row]]) -> 
     }
     bins = next(iter(inside.values()))
     edges = np.array([*(row["lowest"] for row in bins), bins[-1]["highest"]])
-    factor, unit = scaled([float(np.abs(edges).max())], answer.units.get("lowest", "1"))
+    factor, unit = scaled([float(np.median(np.abs(edges)))], answer.units.get("lowest", "1"))
     for i, (name, rows) in enumerate(inside.items()):
         shares = [row["share"] or 0.0 for row in rows]
         axes.stairs(shares, edges / factor, color=draw.colour_of(i), label=name, linewidth=1.4)
@@ -196,7 +196,7 @@ def changes_plot(
         axes.axvspan(-100.0 * tolerance, 100.0 * tolerance, color=draw.PALETTE[2], alpha=0.15)
         labels = [", ".join(str(v) for v in c.group.values() if v is not None) for c in found]
         axes.set_yticks(range(len(found)), labels, fontsize=7)
-        axes.invert_yaxis()
+        axes.set_ylim(len(found) - 0.5, -0.5)
         axes.set_xlabel(f"change of {draw.words(objective)} [%]")
         axes.set_title(
             "bar: all configurations; dot: best value; diamond: slower than the tolerance (band)"
@@ -271,13 +271,14 @@ def _draw_pair(axes: Axes, pair: PairOfModels, objective: str) -> None:
         axes.plot(both, both, "-", color=draw.GREY, linewidth=1.0, label="equal")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.ticklabel_format(style="sci", scilimits=(-3, 4))
-    draw.scale_axis(axes, "x", x)
-    draw.scale_axis(axes, "y", y)
+    for axis in "xy":  # both alike, or equality would be no line
+        draw.scale_axis(axes, axis, pair.values)
     axes.set(
         xlabel=draw.label(f"{draw.words(objective)}, {pair.models[0]}", unit),
         ylabel=draw.label(f"{draw.words(objective)}, {pair.models[1]}", unit),
-        title=f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})",
     )
+    text = f"least agreement: {pair.kernel}, {pair.device} ({pair.correlation:.2f})"
+    axes.set_title("\n".join(textwrap.wrap(text, 46)))
     axes.legend(markerscale=4)
 
 
@@ -312,7 +313,7 @@ def validation_plot(pairs: Sequence[Paired]) -> draw.Picture:
 
 def _draw_validation(axes: Axes, pair: Paired) -> None:
     """Draw one model's predictions over the measured times of a kernel on a device."""
-    factor, unit = scaled(pair.measured.tolist(), "s")
+    factor, unit = scaled([float(np.median(pair.measured))], "s")
     axes.set(title=f"{pair.kernel} on {pair.device} ({pair.model})",
              xlabel=f"measured execution time [{unit}]",
              ylabel=f"predicted execution time [{unit}]")  # fmt: skip
@@ -326,7 +327,8 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
     ends = np.array([x.min(), x.max()])
     axes.plot(ends, ends, "-", color=draw.GREY, linewidth=1.0, label="equal")
     after_scaling = ends / scale_factor(y, x)
-    axes.plot(ends, after_scaling, "--", color=draw.GREY, linewidth=1.0, label="equal, scaled")
+    axes.plot(ends, after_scaling, "--", color=draw.GREY, linewidth=1.0,
+              label="equal, but for the median ratio")  # fmt: skip
     best = np.argsort(y, kind="stable")[:FIRST]
     axes.plot(x[best], y[best], "o", markersize=6, markerfacecolor="none", color="black",
               label=f"{len(best)} best predicted")  # fmt: skip
@@ -334,7 +336,7 @@ def _draw_validation(axes: Axes, pair: Paired) -> None:
     axes.plot(x[fastest], y[fastest], **draw.STAR, ms=11, mec="black", label="fastest measured")
     draw.scale_axis(axes, "x")
     draw.scale_axis(axes, "y")
-    axes.legend(markerscale=1.0, fontsize=6)
+    axes.legend(fontsize=7.5)
 
 
 def _draw_points(axes: Axes, x: Array, y: Array, regimes: Array, model: str | None = None) -> None:

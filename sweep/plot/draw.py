@@ -44,6 +44,7 @@ DECADES = 2.0  # a range wider than this gets a logarithmic axis
 COLOUR_DECADES = 1.0  # and this logarithmic colours: they tell fewer steps apart than lengths do
 LEAST_SPAN = 0.05  # of the smallest value: the least that the colours span
 TICKS = 9
+CROWDED = 2e4  # ratio of an axis' ends
 CHARACTERS_PER_INCH = 13.0  # of a legend's text, markers included
 STYLE = Path(__file__).with_name("style.mplstyle")
 
@@ -92,7 +93,8 @@ def picture(
         yield figure, figure.subplots(rows, columns, squeeze=False, **options)
         engine = figure.get_layout_engine()
         assert engine is not None
-        engine.execute(figure)
+        for _ in range(2):  # the first time the ticks may change, and with them their width
+            engine.execute(figure)
         figure.set_layout_engine(None)
 
 
@@ -137,9 +139,18 @@ def set_ticks(axes: Axes, axis: str, values: Sequence[Any]) -> None:
     getattr(axes, f"set_{axis}ticks")(shown, texts, **look)
 
 
+class DecadeLocator(LogLocator):
+    """Ticks at 1, 2 and 5 of each decade; at 1 alone where these would meet."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the ticks between two values."""
+        self.set_params(subs=(1.0,) if vmax > CROWDED * vmin else (1.0, 2.0, 5.0))
+        return super().tick_values(vmin, vmax)
+
+
 def log_ticks(axis: Any) -> None:
-    """Label a logarithmic axis with plain numbers, 1, 2 and 5 of each decade."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    """Label a logarithmic axis with plain numbers."""
+    axis.set_major_locator(DecadeLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
     axis.set_minor_formatter(NullFormatter())
 

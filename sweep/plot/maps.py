@@ -22,7 +22,7 @@ POINTS_PER_CHARACTER = 5.6  # of a label's text, its box included
 BEST = draw.STAR | {"mec": "black"}
 LARGER_IS_BETTER = ("occupancy", "active_blocks_per_sm", "active_warps_per_sm")
 CLOSE = 1.05  # what lies within 5 % of the best is framed
-FRAME: dict[str, Any] = {"color": "#D0104C", "linewidth": 1.8, "linestyle": (0, (3, 1.5))}
+FRAME: dict[str, Any] = {"color": "#D0104C", "linewidth": 1.8, "linestyle": "-"}
 OTHER: dict[str, Any] = {"marker": "D", "mfc": "none", "mec": "black", "mew": 1.4, "ms": 8}
 SMALLEST = {"execution_time": "smallest execution time", "energy": "smallest energy"}
 
@@ -93,7 +93,7 @@ def clocks_plot(
     Returns
     -------
     matplotlib.figure.Figure
-        Two maps side by side. A star marks the optimum, a diamond that of the other map, a dashed
+        Two maps side by side. A star marks the optimum, a diamond that of the other map, a red
         line frames what lies within 5 % of the optimum.
 
     Raises

@@ -60,6 +60,11 @@ def occupancy_plot(
                       ["device"])  # fmt: skip
     if x is None:
         x = "block_size" if "block_size" in subject.grid.axes else "threads_per_block"
+        if x not in (*subject.grid.axes, *subject.grid.variables):
+            raise QueryError(
+                f"kernel '{subject.grid.kernel}' has no block_size: name what to draw over (-x), "
+                f"one of {', '.join(subject.grid.axes)}"
+            )
     series = {model: _series(subject, x, model) for model in subject.selected("model") or [None]}
     timed = {m: rows for m, rows in series.items() if any(map(_is_timed, rows.values()))}
     untimed = {m: rows for m, rows in series.items() if timed and m not in timed}

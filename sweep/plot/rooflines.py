@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 
 from sweep.errors import QueryError
 from sweep.fields import Array
@@ -32,6 +33,7 @@ MOST_VALUES = 8
 CLOCKS = ("core", "memory")
 LINE: dict[str, Any] = {"color": "black", "lw": 1.2, "zorder": 1}
 LINES = ("-", (0, (6, 2)), (0, (1.5, 1.5)), "-.")
+HALO = [withStroke(linewidth=2.5, foreground="white")]  # where a line crosses a name
 LEAST_SLOPE = 15.0
 """Of a sloping line, as a factor: room for its name."""
 LINE_HEIGHT = 0.04
@@ -90,7 +92,7 @@ def roofline_plot(
     fastest = points.rows[-1]
     own = replace(device, **{clock: fastest[f"{clock}_clock"] for clock in CLOCKS})
     roof = min(own.rates(is_floating)[-1][1], points.x[-1] * own.bandwidths()[0][1])
-    share = f"{number(100 * points.y[-1] / roof, 2)} % of the roof above it"
+    share = f"{number(100 * points.y[-1] / roof, 2)} % of the roof"
     with draw.picture(7.4, 5.6, title=f"Roofline of {subject.place()}") as (figure, panels):
         axes = panels[0, 0]
         handles = _draw_points(axes, subject, points, variable)
@@ -273,7 +275,8 @@ def _draw_ceilings(axes: Axes, points: Points, peaks: Named, bandwidths: Named) 
     for i, (name, peak) in enumerate(reversed(peaks)):
         axes.plot([peak / widest, high], [peak, peak], linestyle=LINES[i % len(LINES)], **LINE)
         axes.annotate(f"{name}: {_whole(peak)} x 10⁹/s", (high, peak), (-4, 2), ha="right",
-                      va="bottom", textcoords="offset points", fontsize=8.5)  # fmt: skip
+                      va="bottom", textcoords="offset points", fontsize=8.5,
+                      path_effects=HALO)  # fmt: skip
     for i, (name, bandwidth) in enumerate(bandwidths):
         ends = np.array([low, top / bandwidth])
         axes.plot(ends, ends * bandwidth, linestyle=LINES[min(i, 1)], **LINE)
@@ -282,7 +285,7 @@ def _draw_ceilings(axes: Axes, points: Points, peaks: Named, bandwidths: Named) 
         at = max(low, bottom / bandwidth) * 1.2
         axes.text(at, step * at * bandwidth, f"{name}: {_whole(bandwidth)} GB/s", va=vertical,
                   rotation=np.degrees(np.arctan(step * bandwidth)), rotation_mode="anchor",
-                  transform_rotates_text=True, fontsize=8.5)  # fmt: skip
+                  transform_rotates_text=True, fontsize=8.5, path_effects=HALO)  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
         draw.log_ticks(axis)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
 from sweep.plot import draw
-from sweep.query.texts import number
-from sweep.query.tuning import NEAR, Tuning, tunings
+from sweep.query.tuning import NEAR, Tuning, in_percent, tunings
 
 MOST_KERNELS = 6
 """Most rows of panels."""
 SLOWEST = 10.0
 """Where the axis of slowdowns ends, as a multiple of the best time."""
+WIDTH = 3.67  # inches of a panel
+CELL = 0.56  # inches of a device's column, so that no texts meet
+MOST_LEVEL = 5  # names of devices beside each other; those of more are turned
+LINES = ("-", "--", ":", "-.")  # of the devices after those that colours tell apart
+
+Looks = Mapping[str, Mapping[str, Any]]
+"""Colour and style of each device's lines, the same in all panels."""
 
 
 def tuning_plot(
@@ -45,27 +51,47 @@ def tuning_plot(
     QueryError
         No kernel has one problem size and configurations to choose from.
     """
-    found = tunings(data, model=model, select=select)[:MOST_KERNELS]
+    every = tunings(data, model=model, select=select)
+    found = every[:MOST_KERNELS]
     title = f"What tuning is worth, as {found[0].model} predicts"
-    with draw.picture(11.0, 0.9 + 2.5 * len(found), len(found), 3, title) as (figure, panels):
-        for one, (left, middle, right) in zip(found, panels, strict=True):
-            _rarity(left, one)
-            _carried(middle, one)
-            _clocked(right, one)
-        for panel, text in zip(panels[0], ("How rare are good configurations?",
-                               "Does another GPU's best do?", "What does a lower clock cost?"),
-                               strict=True):  # fmt: skip
+    if every[MOST_KERNELS:]:
+        title += f" (the first {MOST_KERNELS} of {len(every)} kernels)"
+    devices = list(dict.fromkeys(name for one in found for name in one.devices))
+    looks = {name: {"color": draw.colour_of(i), "linestyle": LINES[i // len(draw.PALETTE) % 4]}
+             for i, name in enumerate(devices)}  # fmt: skip
+    kinds: list[tuple[bool, float, str, Callable[..., None]]] = [
+        (True, WIDTH, "How rare are good configurations?", _rarity),
+        (
+            len(devices) > 1,
+            max(WIDTH, CELL * len(devices)),
+            "Does another GPU's best do?",
+            _carried,
+        ),
+        (
+            any(one.clocks.size > 1 for one in found),
+            WIDTH,
+            "What does a lower clock cost?",
+            _clocked,
+        ),
+    ]
+    _, widths, titles, drawn = zip(*(kind for kind in kinds if kind[0]), strict=True)
+    height = 0.9 + max(2.5, 0.3 * len(devices)) * len(found)
+    with draw.picture(max(sum(widths), 6.0), height, len(found), len(widths), title,
+                      width_ratios=widths) as (figure, panels):  # fmt: skip
+        for one, row in zip(found, panels, strict=True):
+            for fill, panel in zip(drawn, row, strict=True):
+                fill(panel, one, looks)
+        for panel, text in zip(panels[0], titles, strict=True):
             panel.set_title(text)
-        handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        draw.legend(figure, [draw.entry(name, **look) for name, look in looks.items()])
     return figure
 
 
-def _rarity(axes: Axes, one: Tuning) -> None:
+def _rarity(axes: Axes, one: Tuning, looks: Looks) -> None:
     """Draw the share of configurations within a multiple of the best time."""
-    for device, slowdowns, colour in zip(one.devices, one.slowdowns, draw.PALETTE, strict=False):
+    for device, slowdowns in zip(one.devices, one.slowdowns, strict=True):
         shares = 100 * np.arange(1, slowdowns.size + 1) / slowdowns.size
-        axes.step(slowdowns, shares, where="post", color=colour, label=device)
+        axes.step(slowdowns, shares, where="post", label=device, **looks[device])
     axes.axvspan(1.0, NEAR, color="#f0f0f0", zorder=0)
     axes.set_xscale("log")
     axes.set_xlim(1.0, SLOWEST)
@@ -76,17 +102,21 @@ def _rarity(axes: Axes, one: Tuning) -> None:
     axes.set_ylabel(f"{one.kernel}\nshare so fast [%]")
 
 
-def _carried(axes: Axes, one: Tuning) -> None:
+def _carried(axes: Axes, one: Tuning, _: Looks) -> None:
     """Draw, as a table in colours, what the best configuration of a device costs on others."""
     axes.imshow(one.carried, norm=LogNorm(1.0, 2.0), cmap="YlOrRd", aspect="auto")
     for (row, column), value in np.ndenumerate(one.carried):
-        text = "-" if np.isnan(value) else f"+{number(100 * (value - 1), 2)} %"
+        text = (
+            "-" if np.isnan(value) else f"+{in_percent(round(value - 1, 3 if value < 1.01 else 9))}"
+        )
         shade = "white" if value > 1.6 else "black"
         axes.text(column, row, "best" if row == column else text, ha="center", va="center",
                   color=shade, fontsize="small")  # fmt: skip
-    places = range(len(one.devices))
-    axes.set_xticks(places, [_short(name) for name in one.devices], fontsize="small")
-    axes.set_yticks(places, [_short(name) for name in one.devices], fontsize="small")
+    places, is_turned = range(len(one.devices)), len(one.devices) > MOST_LEVEL
+    names = one.devices if is_turned else [*map(_short, one.devices)]
+    look: dict[str, Any] = {"rotation": 35, "ha": "right"} if is_turned else {}
+    axes.set_xticks(places, names, fontsize="small", **look)
+    axes.set_yticks(places, names, fontsize="small")
     axes.set_xlabel("runs on")
     axes.set_ylabel("best of")
     axes.grid(visible=False)
@@ -98,13 +128,13 @@ def _short(name: str) -> str:
     return f"{head}\n{tail}" if len(name) > 9 and head else name
 
 
-def _clocked(axes: Axes, one: Tuning) -> None:
+def _clocked(axes: Axes, one: Tuning, looks: Looks) -> None:
     """Draw the best time over the core clock, relative to the fastest."""
     if one.clocks.size < 2:
         axes.set_axis_off()
         return
-    for device, times, colour in zip(one.devices, one.clocked, draw.PALETTE, strict=False):
-        axes.plot(one.clocks, times, color=colour, label=device)
+    for device, times in zip(one.devices, one.clocked, strict=True):
+        axes.plot(one.clocks, times, label=device, **looks[device])
     if one.clock.endswith("_ratio"):
         bound = one.clocks[-1] / one.clocks
         axes.plot(one.clocks, bound, color=draw.GREY, linestyle=":", zorder=0)

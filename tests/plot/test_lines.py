@@ -24,6 +24,15 @@ def test_equal_values__are_marks_side_by_side_or_lines_of_different_widths():
     assert widths == sorted(widths, reverse=True) and len(set(widths)) == 3
 
 
+def test_a_name_has_one_colour_in_all_panels_and_one_entry_in_one_legend():
+    x = np.arange(3.0)
+    figure = line_plot([("a", {"p": (x, x), "q": (x, x)}), ("b", {"q": (x, x)})], "x", "y")
+    first, second = (axes.lines[-1].get_color() for axes in figure.axes)
+    assert first == second
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["p", "q"]
+    assert all(axes.get_legend() is None for axes in figure.axes)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_figures__have_legends_beside_their_panels_and_units_that_say_something(paper):
@@ -34,7 +43,10 @@ def test_figures__have_legends_beside_their_panels_and_units_that_say_something(
         legends = [x for x in picture.get_children() if isinstance(x, Legend)]
         panels = [axes.get_window_extent() for axes in picture.axes if axes.axison]
         assert not any(x.get_window_extent().overlaps(box) for x in legends for box in panels)
+        room = picture.bbox.padded(1.0)
         for axes in picture.axes:
+            assert axes.get_legend() is None
+            assert not axes.axison or room.containsx(axes.yaxis.label.get_window_extent().x0)
             assert "[1]" not in axes.get_xlabel() + axes.get_ylabel()
             for line in axes.lines:
                 colours.setdefault(line.get_label(), set()).add(to_hex(line.get_color()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from sweep import plot
 from sweep.errors import QueryError
 from sweep.plot import draw, maps
 from sweep.query import best, histogram, pareto
+from sweep.query.tuning import Tuning
 
 CORE = tuple(np.linspace(0.5, 1.1, 9).round(4))
 MEMORY = tuple(np.linspace(0.6, 1.0, 5).round(4))
@@ -115,6 +117,8 @@ def test_legend__explains_the_picture(name):
         (lambda: plot.clocks_plot(synthetic.dataset(clocks="nominal"), select=ONE),
              "core_clock and memory_clock of kernel 'matrix_multiply' not swept: .* both as axes"),
         (lambda: plot.occupancy_plot(DATA), "an occupancy plot shows one device"),
+        (lambda: plot.occupancy_plot(DATA.drop_vars("threads_per_block").rename(block_size="b"),
+                                     select=ONE), r"no block_size: name .* \(-x\), one of .*tile"),
         (lambda: plot.pareto_plot(TREE), "a Pareto plot shows one kernel"),
         (lambda: plot.pareto_plot(DATA, ["energy"]), "two objectives, not 1"),
         (lambda: plot.pareto_plot(DATA, colour="tile"), "'device' or 'model', not 'tile'"),
@@ -254,6 +258,35 @@ def test_occupancy_plot__shows_the_best_of_each_block_size():
     occupancies = best(DATA, by=("block_size",), select=ONE, include=[OCCUPANCY])
     assert heights == [r[OCCUPANCY] for r in occupancies if r["status"] == "valid"]
     assert "[µs]" in above.get_ylabel()
+
+
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_tuning_plot__has_all_devices_and_only_panels_that_say_something(count, monkeypatch):
+    names, one = tuple(f"a_long_name_{i}" for i in range(count)), np.ones((count, count))
+    carried = one + 1.2 * (1 - np.eye(count))
+    slow = (np.array([1.0, 2.0]),) * count
+    found = Tuning("kernel", "combined", names, slow, carried, "core_clock", np.array([]), one)
+    monkeypatch.setattr("sweep.plot.tuning.tunings", lambda *_, **__: [found] * 7)
+    figure = plot.tuning_plot(DATA)
+    left, *middle = figure.axes[: 2 if count > 1 else 1]
+    looks = {(line.get_color(), line.get_linestyle()) for line in left.lines}
+    assert len(looks) == count == len(legend(figure).split("\n"))
+    assert "the first 6 of 7 kernels" in figure.get_suptitle().replace("\n", " ")
+    assert len(figure.axes) == 6 * (2 if count > 1 else 1)  # no clocks, hence no panel of them
+    for axes in middle:
+        assert {text.get_text() for text in axes.texts} == {"best", "+120 %"}
+        boxes = [text.get_window_extent() for text in axes.texts[:count]]
+        assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize(("ends", "first"), [((1, 900), ["1", "2", "5"]), ((1, 9e5), ["1", "10"])])
+def test_log_ticks__are_thinned_over_many_decades(ends, first):
+    with draw.picture(4.0, 3.0) as (figure, panels):
+        panels[0, 0].plot(ends, ends)
+        draw.scale_axis(panels[0, 0], "x")
+    figure.canvas.draw()
+    shown = [tick.label1.get_text() for tick in panels[0, 0].xaxis.get_major_ticks()]
+    assert shown[shown.index("1") :][: len(first)] == first
 
 
 def test_occupancy_plot__over_the_threads_of_kernels_without_a_block_size():
