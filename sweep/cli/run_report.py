@@ -87,14 +87,19 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     if not valid:
         return "\n".join(["No configuration has a time.", *_wrapped(notes)])
     models = list(dict.fromkeys(row["model"] for row in valid))
-    forms = [(len(models) < 3, False), (False, False), (False, True)]
-    for with_bound, is_short in forms:
-        table = _by_place(grids, valid, with_bound=with_bound, is_short=is_short)
+    shown = sorted(models, key=lambda model: model != PREFERRED)
+    forms = [(len(models) < 3, False), *[(False, False), (False, True)] * len(models)]
+    for place, (with_bound, is_short) in enumerate(forms):
+        shown = shown[: len(models) - max(0, place - 1) // 2]  # still too wide: a model less
+        own = [row for row in valid if row["model"] in shown]
+        table = _by_place(grids, own, with_bound=with_bound, is_short=is_short)
         if PREFERRED in models and len(valid) > MOST_PAIRS:
             table = _of_one_model(table)
-        rows, titles = _rows_of(table, models)
+        rows, titles = _rows_of(table, [model for model in models if model in shown])
         if max(map(len, aligned(rows))) <= terminal_width():
             break
+    if absent_models := [model for model in models if model not in shown]:
+        notes.append(f"models left out: {', '.join(absent_models)} (all: sweep best)")
     lines = []
     for place, line in enumerate(aligned(rows)):
         lines += [*(wrapped(titles[place], terminal_width()) if place in titles else []), line]

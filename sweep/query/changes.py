@@ -274,11 +274,11 @@ def _of_kernel(
     name = old.resolve(objective)
     if name not in new.variables:
         raise QueryError(f"kernel '{new.kernel}' has no variable '{name}' in the later results")
-    if set(old.dims) != set(new.dims):
-        raise QueryError(
-            f"kernel '{old.kernel}': other dimensions ({', '.join(old.dims)} before, "
-            f"{', '.join(new.dims)} after)"
-        )
+    lost, gained = ([d for d in a.dims if d not in b.dims] for a, b in ((old, new), (new, old)))
+    if lost or gained:
+        sides = ((lost, "before"), (gained, "after"))
+        only = " and ".join(f"{', '.join(dims)} only {when}" for dims, when in sides if dims)
+        raise QueryError(f"kernel '{old.kernel}': other dimensions ({only})")
     places = {dim: common_labels(old, new, dim) for dim in old.dims}
     asked = {dim_of(old, name) for name in by}
     # Measured times have no model.
@@ -343,7 +343,8 @@ def changes_table(found: Sequence[Change]) -> Answer:
     tolerance = found[0].tolerance
     rows = [change.row() for change in found]
     worse = sum(row["verdict"] == "slower" for row in rows)
-    note = f"{worse} of {len(rows)} groups are slower at their best by more than {tolerance:.3g}"
+    more = f"by more than {100 * tolerance:.3g} %"
+    note = f"{worse} of {len(rows)} groups are slower at their best {more}"
     title = f"changes of {found[0].objective}"
     names = dict.fromkeys(name for change in found for name in change.group)
     return Answer.of(title, rows, tuple(names), notes=(note, *found[0].remarks))

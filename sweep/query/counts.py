@@ -88,8 +88,8 @@ def summary(
         values = points, valid, *smallest, dict(why), {name: n / valid for name, n in shares}
         rows.append(labels | dict(zip(columns, values, strict=True)))
     units = {name: grids[0].units(name) for name in MINIMA}
-    return Answer.of(question.title("summary"), rows, question.by, units, question.notes,
-                     (*question.by, *columns))  # fmt: skip
+    title = question.title("points and smallest values")
+    return Answer.of(title, rows, question.by, units, question.notes, (*question.by, *columns))
 
 
 def _smallest(question: Question) -> dict[tuple[Any, ...], float]:

@@ -39,6 +39,9 @@ NAMED = 6
 """Places without a result that the line about them names, for each reason and model."""
 AGREEING = 1.5
 """Factor between the bests of several models above which a note says so."""
+SHARES = frozenset({"runner_up", "loss_of_first", "loss_of_second", "largest_slowdown",
+                    "largest_speedup", "optimum_change", "change"})  # fmt: skip
+"""Columns that tables show in percent."""
 COUNTS = ("valid", "configurations")
 """Columns that are 0 in a group without any result."""
 IN_PYTHON = "all: to_table(wide=True)"
@@ -226,7 +229,7 @@ def _assignment(name: str, value: Any, answer: Answer, row: Row | None = None) -
     factor = 1.0
     if name not in answer.coordinates and isinstance(value, float):
         factor, unit = scaled([value], unit)
-    shown = percent(value) if name == "runner_up" else number(
+    shown = _share(name, value) if name in SHARES else number(
         value / factor if isinstance(value, float) else value)  # fmt: skip
     star = "*" if row is not None and name in answer.stars_of(row) else ""
     return f"{name}={shown}{star}" + ("" if unit in ("", "1") else f" {unit}")
@@ -235,8 +238,8 @@ def _assignment(name: str, value: Any, answer: Answer, row: Row | None = None) -
 def _column(answer: Answer, rows: Sequence[Row], name: str) -> Column:
     """Return one column of results or coordinates, its numbers scaled, with their stars."""
     values = [row[name] for row in rows]
-    if name == "runner_up":
-        return Column(name, "", [percent(value) for value in values])
+    if name in SHARES:
+        return Column(name, "", [_share(name, value) for value in values])
     unit, factor = answer.units.get(name, ""), 1.0
     numbers = [value for value in values if isinstance(value, int | float)]
     if name not in answer.coordinates:
@@ -247,6 +250,11 @@ def _column(answer: Answer, rows: Sequence[Row], name: str) -> Column:
         plain = "" if any(isinstance(value, str) for value in values) else " "
         texts = [t + ("*" if star else plain) for t, star in zip(texts, stars, strict=True)]
     return Column(name, "" if unit == "1" else unit, texts)
+
+
+def _share(name: str, value: Any) -> str:
+    """Return a share in percent; none of a runner-up is a tie."""
+    return percent(value) if value or name == "runner_up" or value is None else "0 %"
 
 
 def _text(value: Any, unit: str) -> str:

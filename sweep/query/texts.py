@@ -130,7 +130,11 @@ def quantity(value: float, unit: str) -> str:
 
 
 def number(value: Any, digits: int = DIGITS) -> str:
-    """Return a value as people write it: no trailing zeros, integers in full."""
+    """Return a value as people write it: no trailing zeros, integers in full.
+
+    >>> number(1234.4, 2), number(0.00012)
+    ('1234', '0.00012')
+    """
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -138,7 +142,8 @@ def number(value: Any, digits: int = DIGITS) -> str:
     if isinstance(value, float):
         if value.is_integer() and abs(value) < 1e15:
             return str(int(value))
-        return f"{value:.{digits}g}"
+        text = f"{value:.{digits}g}"
+        return f"{value:.0f}" if "e+" in text and abs(value) < 1e9 else text
     if isinstance(value, dict):
         parts = (f"{100 * v:.3g} %" if isinstance(v, float) else number(v) for v in value.values())
         return ", ".join(map(" ".join, zip(value, parts, strict=True))) or "-"

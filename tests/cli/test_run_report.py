@@ -56,6 +56,20 @@ def test_best_configurations(results):
     assert shown.split()[3:] == [f"{1e3 * row['execution_time']:.4g}", "ms", row["bound"]]
 
 
+def test_best_configurations__leave_models_out_where_the_output_is_narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "72")
+    models = ["lemeire", "hong_kim", "luo_suda", "zhang_owens", "wang_chu", "combined"]
+    many = evaluate(
+        plan(kernels=["transpose"], devices=["rtx_3090"], models=models, derive=True, axes={})
+    )
+    text = best_text(grids(many), best(many))
+    assert max(map(len, text.splitlines())) <= 72
+    assert re.search(
+        r"clocks +lemeire +hong_kim +combined$", text, re.MULTILINE
+    )  # which is never left out
+    assert "models left out: luo_suda, zhang_owens, wang_chu (all: sweep best)" in text
+
+
 def test_models_that_choose_the_same_share_a_row():
     given = {"kernels": ["mat_tiled"], "models": ["hong_kim", "wang_chu"], "axes": {"tile": [16]}}
     both = evaluate(plan(**given))

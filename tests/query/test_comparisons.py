@@ -260,7 +260,7 @@ def test_command__exit_code_for_a_build_server(folder, monkeypatch, capsys):
     assert main(["compare", "before.zarr", "after.zarr"]) == 1
     assert "slower" in capsys.readouterr().out
     assert main(["compare", "before.zarr", "slow_clock.zarr"]) == 2
-    assert "other dimensions" in capsys.readouterr().err
+    assert "other dimensions (core_clock_ratio only after)" in capsys.readouterr().err
     command = ["compare", "before.zarr", "after.zarr", "--format", "json"]
     assert main([*command, "--tolerance", "0.5", "-o", "changes.png"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
@@ -324,6 +324,8 @@ def test_models_plot__marks_shared_optima_and_names_the_worst(tmp_path):
     assert len(left.lines) == 1
     assert "least agreement: k, d" in right.get_title()
     assert right.get_xlabel() == draw.label("execution time, a", "s")
+    (wide,) = plot.models_plot(results([[1, 2, 3, 4], [1, 400, 3, 2]])).axes[1:2]
+    assert wide.get_xscale() == wide.get_yscale() == "log"  # or equality would be no line
     assert plot.save(figure, tmp_path / "models.png").stat().st_size > 5000
 
 
