@@ -27,11 +27,12 @@ variant = "revised"
 with tempfile.TemporaryDirectory() as folder, chdir(folder):
     for name, text in shown_files().items():
         Path(name).write_text(text, encoding="utf-8")
-    Path("convolution_plan.toml").write_text(PLAN, encoding="utf-8")
+    Path("tuned.toml").write_text(PLAN, encoding="utf-8")
     shutil.copy(MEASURED, ".")
     for block in blocks("sh", TEXTS[DOCS / "gallery.md"]):
         for arguments in commands(block):
-            main(arguments)
+            if main(arguments):
+                sys.exit(f"failed: sweep {' '.join(arguments)}")
     for picture in Path().glob("*.png"):  # flat colours: a palette takes a third of the bytes
         colours = Image.open(picture).convert("RGB").quantize(128, dither=Image.Dither.NONE)
         colours.save(DOCS / "pictures" / picture.name, optimize=True)
