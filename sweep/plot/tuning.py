@@ -59,22 +59,14 @@ def tuning_plot(
     devices = list(dict.fromkeys(name for one in found for name in one.devices))
     looks = {name: {"color": draw.colour_of(i), "linestyle": LINES[i // len(draw.PALETTE) % 4]}
              for i, name in enumerate(devices)}  # fmt: skip
-    kinds: list[tuple[bool, float, str, Callable[..., None]]] = [
-        (True, WIDTH, "How rare are good configurations?", _rarity),
-        (
-            len(devices) > 1,
-            max(WIDTH, CELL * len(devices)),
-            "Does another GPU's best do?",
-            _carried,
-        ),
-        (
-            any(one.clocks.size > 1 for one in found),
-            WIDTH,
-            "What does a lower clock cost?",
-            _clocked,
-        ),
+    kinds: list[tuple[float, str, Callable[..., None]]] = [
+        (WIDTH, "How rare are good configurations?", _rarity)
     ]
-    _, widths, titles, drawn = zip(*(kind for kind in kinds if kind[0]), strict=True)
+    if devices[1:]:
+        kinds.append((max(WIDTH, CELL * len(devices)), "Does another GPU's best do?", _carried))
+    if any(one.clocks.size > 1 for one in found):
+        kinds.append((WIDTH, "What does a lower clock cost?", _clocked))
+    widths, titles, drawn = zip(*kinds, strict=True)
     height = 0.9 + max(2.5, 0.3 * len(devices)) * len(found)
     with draw.picture(max(sum(widths), 6.0), height, len(found), len(widths), title,
                       width_ratios=widths) as (figure, panels):  # fmt: skip
@@ -106,9 +98,8 @@ def _carried(axes: Axes, one: Tuning, _: Looks) -> None:
     """Draw, as a table in colours, what the best configuration of a device costs on others."""
     axes.imshow(one.carried, norm=LogNorm(1.0, 2.0), cmap="YlOrRd", aspect="auto")
     for (row, column), value in np.ndenumerate(one.carried):
-        text = (
-            "-" if np.isnan(value) else f"+{in_percent(round(value - 1, 3 if value < 1.01 else 9))}"
-        )
+        more = round(value - 1, 3 if value < 1.01 else 9)
+        text = "-" if np.isnan(value) else f"+{in_percent(more)}"
         shade = "white" if value > 1.6 else "black"
         axes.text(column, row, "best" if row == column else text, ha="center", va="center",
                   color=shade, fontsize="small")  # fmt: skip
