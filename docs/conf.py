@@ -13,6 +13,7 @@ author = copyright = "the sweep developers"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated"]
 html_theme = "furo"
 html_title = "sweep"
+html_theme_options = {"light_css_variables": {"code-font-size": "73%"}}  # tables have 100 columns
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]
 exclude_patterns = ["site"]
