@@ -13,6 +13,7 @@ from sweep.fields import COMMON_FIELDS, VARIANTS, Field
 from sweep.models import get_model, model_names
 from sweep.query.table import aligned
 from sweep.query.texts import is_terminal, terminal_width, wrapped
+from sweep.query.tuning import PREFERRED
 from sweep.space import list_plans, load_plan, resolve
 from sweep.specs import (
     format_table,
@@ -105,10 +106,15 @@ def _model_text(name: str) -> str:
     return "\n".join(lines)
 
 
+def _models() -> list[str]:
+    """Return the models, first the one to begin with."""
+    return sorted(model_names(), key=lambda name: name != PREFERRED)
+
+
 KINDS: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str], Callable[[str], str]]] = {
     "kernels": (list_kernels, lambda key: load_kernel(key).name, _kernel_text),
     "devices": (list_devices, _device_line, _device_text),
-    "models": (model_names, _model_line, _model_text),
+    "models": (_models, _model_line, _model_text),
     "plans": (list_plans, lambda name: load_plan(name).description, _plan_text),
     "recipes": (_recipes, _recipe_line, _recipe_text),
 }
