@@ -35,13 +35,17 @@ def test_counts_grow_with_the_atoms():
     assert many["fp32"] == 4 * few["fp32"]
 
 
-# Of NVRTC 12.9.86 for sm_75, a point and atom: words from local memory, and moves.
-@pytest.mark.parametrize(("z", "unroll", "soa", "words", "moves"), [
-    (16, 0, 0, 0, 0), (2, 1, 0, 0, 6), (8, 1, 1, 1, 0.4), (8, 4, 0, 0, 4.4), (16, 2, 0, 1, 0.2),
-    (16, 2, 1, 0, 16.2), (16, 4, 0, 0, 8.2), (32, 2, 1, 1, 0.1), (32, 16, 0, 0, 16.1),
+# Of NVRTC 12.9.86 and 11.8.89 (sm_35), a point and atom: words from local memory, and moves.
+@pytest.mark.parametrize(("device", "z", "unroll", "soa", "words", "moves"), [
+    (NEW, 16, 0, 0, 0, 0), (NEW, 2, 1, 0, 0, 6), (NEW, 8, 1, 1, 1, 0.4), (NEW, 8, 4, 0, 0, 4.4),
+    (NEW, 16, 2, 0, 1, 0.2), (NEW, 16, 2, 1, 0, 16.2), (NEW, 16, 4, 0, 0, 8.2),
+    (NEW, 32, 2, 1, 1, 0.1), (NEW, 32, 16, 0, 0, 16.1), ("tesla_k20", 4, 2, 1, 1, 0.8),
+    ("tesla_k20", 8, 2, 0, 0, 8.4), ("gtx_680", 16, 1, 0, 0, 32.2), ("gtx_680", 4, 2, 0, 1, 0.8),
 ])  # fmt: skip
-def test_sums_of_a_loop_lie_in_local_memory_or_moves_choose_them(z, unroll, soa, words, moves):
-    found, work = counts(NEW, z, unroll, soa)
+def test_sums_of_a_loop_lie_in_local_memory_or_moves_choose_them(
+    device, z, unroll, soa, words, moves
+):
+    found, work = counts(device, z, unroll, soa)
     sums = [a for a in work.global_accesses if a.name.startswith("sums")]
     assert [(a.count * a.bytes).item() for a in sums] == [4 * words * 64 * z] * 2
     assert found["move"] / (64 * z) == pytest.approx(moves, abs=0.2)

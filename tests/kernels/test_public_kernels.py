@@ -132,8 +132,9 @@ def test_spmv__every_word_of_the_matrix_is_moved(device):
     assert 32 * values.sectors.item() * values.count.item() * warps >= 4 * 131 * 131072
 
 
-# Of NVRTC 12.9.86, a plane: single precision, integers, branches and moves (PTX: 25, 18, 4, 1).
+# Of NVRTC 12.9.86 (Kepler: 11.8.89), a plane: fp32, integers, branches, moves (PTX: 25, 18, 4, 1).
 @pytest.mark.parametrize(("device", "counts"), [
+    ("gtx_680", (25, 28.3, 0.4, 2.9)), ("tesla_k20", (25, 17.7, 0.1, 1.5)),
     ("gtx_1080_ti", (25, 23.7, 4.8, 1.3)), ("rtx_2080_ti", (25, 12.1, 0.1, 1.3)),
     ("rtx_3090", (25, 12.9, 0.2, 1.5)), (WITHOUT_ROWS, (25, 12.1, 0.1, 1.3)),
 ])  # fmt: skip
@@ -151,22 +152,39 @@ def test_stencil__higher_blocks_load_less_of_the_margin():
     assert [loaded(rows) for rows in (4, 8, 16, 32)] == sorted(map(loaded, (4, 8, 16, 32)))[::-1]
 
 
-# Of NVRTC 12.9.86 for sm_75, a body: integers, moves, loads from shared and local memory.
-@pytest.mark.parametrize(("chosen", "integer", "move", "shared", "local"), [
-    ((1, 1, 0, 1, 0), 10.0, 8.0, 0, 0), ((1, 1, 0, 0, 1), 6.0, 0, 4, 0),
-    ((2, 2, 0, 1, 1), 3.0, 0, 2, 0), ((2, 0, 1, 1, 1), 9.0, 4.0, 4, 12),
-    ((4, 0, 0, 1, 1), 3.0, 0, 2, 0), ((8, 8, 8, 1, 1), 0.4, 0, 1, 0),
-    ((8, 8, 1, 1, 0), 32.9, 1.4, 0, 48), ((8, 4, 4, 0, 1), 8.8, 1.5, 4, 12),
+# Of NVRTC 12.9.86 for sm_75, 11.8.89 for sm_35, a body: integers, moves, shared and local loads.
+T, K = "rtx_2080_ti", "tesla_k20"
+
+
+@pytest.mark.parametrize(("device", "chosen", "integer", "move", "shared", "local"), [
+    (T, (1, 1, 0, 1, 0), 10.0, 8.0, 0, 0), (T, (1, 1, 0, 0, 1), 6.0, 0, 4, 0),
+    (T, (2, 2, 0, 1, 1), 3.0, 0, 2, 0), (T, (2, 0, 1, 1, 1), 9.0, 4.0, 4, 12),
+    (T, (4, 0, 0, 1, 1), 3.0, 0, 2, 0), (T, (8, 8, 8, 1, 1), 0.4, 0, 1, 0),
+    (T, (8, 8, 1, 1, 0), 32.9, 1.4, 0, 48), (T, (8, 4, 4, 0, 1), 8.8, 1.5, 4, 12),
+    (K, (1, 0, 0, 0, 0), 0.3, 0, 0, 0), (K, (8, 8, 1, 1, 0), 33.4, 1.4, 0, 48),
 ])  # fmt: skip
-def test_nbody__counts_are_those_of_machine_code(chosen, integer, move, shared, local):
+def test_nbody__counts_are_those_of_machine_code(device, chosen, integer, move, shared, local):
     own = dict(zip(list(CHOSEN["nbody"])[1:], chosen, strict=True))
-    launch = launched("nbody", "rtx_2080_ti", WORK_GROUP_SIZE_X=256, **own)
+    launch = launched("nbody", device, WORK_GROUP_SIZE_X=256, **own)
     found = launch.workload.instructions
     assert found["integer"].item() / 131072 == pytest.approx(integer, abs=0.1)
     assert found["move"].item() / 131072 == pytest.approx(move, abs=0.1)
     access = accesses_of(launch)
     loads = [access[name].count.item() / 131072 for name in ("buffer_load", "sums_load")]
     assert loads == [shared, local]
+
+
+# Of NVRTC 11.8.89 for sm_35 with 63 registers, another body: words that come back and go.
+@pytest.mark.parametrize(("unroll", "soa", "local", "restored", "spilled"), [
+    (0, 0, 1, 4.02, 1.02), (2, 0, 1, 7.0, 7.0), (8, 1, 0, 11.1, 1.5), (32, 1, 0, 13.9, 3.5),
+])  # fmt: skip
+def test_nbody__eight_bodies_spill_in_each_turn_of_3_0(unroll, soa, local, restored, spilled):
+    own = {"OUTER_UNROLL_FACTOR": 8, "INNER_UNROLL_FACTOR1": unroll, "INNER_UNROLL_FACTOR2": 0}
+    own |= {"USE_SOA": soa, "LOCAL_MEM": local, "WORK_GROUP_SIZE_X": 256}
+    for device, times in (("gtx_680", 1), ("tesla_k20", 0)):
+        access = accesses_of(launched("nbody", device, **own))
+        assert access["restored"].count.item() / 131072 == pytest.approx(times * restored, rel=0.4)
+        assert access["spilled"].count.item() / 131072 == pytest.approx(times * spilled, rel=0.2)
 
 
 def test_nbody__sums_in_local_memory_are_slower():
