@@ -176,6 +176,21 @@ def test_registers__near_those_of_a_compiler_and_bounded_by_the_block():
     assert launch.status.item() == STATUS["valid"]
 
 
+# NVRTC 11.8.89 (sm_35; gtx_680: without const restrict, 64 registers), 12.9.86 (sm_52).
+@pytest.mark.parametrize(("device", "change", "of_tile", "spilled"), [
+    ("tesla_k20", {}, 51, 0), ("tesla_k20", {"SB": 0}, 224, 0), ("tesla_k20", {"SA": 0}, 138, 0),
+    ("gtx_680", {"SB": 0}, 94, 0), ("gtx_680", {"MWG": 128, "NWG": 128, "SB": 0}, 409, 2259),
+    ("gtx_980", {}, 56, 0), ("gtx_980", {"SA": 0}, 145, 0),
+])  # fmt: skip
+def test_instructions_before_volta__are_those_of_machine_code(device, change, of_tile, spilled):
+    launch = launch_of(device, dict.fromkeys(SIZES, 4096), **(SQUARE | change))
+    found, accesses = launch.workload.instructions, accesses_of(launch)
+    beside = sum(found[name].item() for name in ("integer", "control")) / 128
+    assert beside == pytest.approx(of_tile, rel=0.2)
+    moved = sum(accesses[name].count.item() for name in ("spilled", "restored")) / 128
+    assert moved == pytest.approx(spilled, rel=0.1)
+
+
 def total(accesses, *names):
     return sum(np.prod([getattr(access, name).item() for name in names]) for access in accesses)
 
