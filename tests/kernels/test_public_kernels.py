@@ -132,6 +132,20 @@ def test_spmv__every_word_of_the_matrix_is_moved(device):
     assert 32 * values.sectors.item() * values.count.item() * warps >= 4 * 131 * 131072
 
 
+# Of NVRTC 11.8.89 for sm_35 and 12.9.86 for sm_61: integer and control instructions of a thread.
+@pytest.mark.parametrize(("kernel", "device", "chosen", "integer", "control"), [
+    ("histogram", "tesla_k20", {"words": 32 * 240 * 32 * 6}, 804, 299),
+    ("reduction", "tesla_k20", {"n": 41 * 4 * 1024 * 256, "use_shuffle": 0}, 54, 17),
+    ("reduction", "gtx_1080_ti", {"n": 81 * 4 * 1024 * 256, "use_shuffle": 0}, 65, 109),
+    ("transpose_ktt", "tesla_k20", {"LOCAL_MEM": 1, "WORK_GROUP_SIZE_X": 32, "TILE_SIZE_X": 32,
+     "WORK_GROUP_SIZE_Y": 1, "TILE_SIZE_Y": 32, "VECTOR_TYPE": 1, "DIAGONAL_MAP": 0}, 216, 55),
+])  # fmt: skip
+def test_counts_before_volta__are_those_of_machine_code(kernel, device, chosen, integer, control):
+    found = launched(kernel, device, **(CHOSEN | DIRECT)[kernel] | chosen).workload.instructions
+    assert found["integer"].item() == pytest.approx(integer, rel=0.15)
+    assert found["control"].item() == pytest.approx(control, rel=0.4)
+
+
 # Of NVRTC 12.9.86 (Kepler: 11.8.89), a plane: fp32, integers, branches, moves (PTX: 25, 18, 4, 1).
 @pytest.mark.parametrize(("device", "counts"), [
     ("gtx_680", (25, 28.3, 0.4, 2.9)), ("tesla_k20", (25, 17.7, 0.1, 1.5)),
