@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from sweep.hardware.occupancy import block_limits, grid_occupancy
 from sweep.hardware.occupancy_limits import Limits, limits_for
 from sweep.models import stated_facts
 from sweep.models.base import Model
-from sweep.models.workload import Array, Clocks, Workload
+from sweep.models.workload import Array, Clocks, Stage, Workload
 from sweep.space import Box, Dimension, KernelSpace
-from sweep.specs import MATRIX_TYPES, Device
+from sweep.specs import MATRIX_TYPES, Device, Kernel
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ def grid_axes(space: KernelSpace) -> tuple[str, ...]:
     return tuple(found)
 
 
+Number = Callable[[str, float], Array]
+"""Evaluates what a kernel has at a dotted path, or takes a default."""
+
+
 def build_launch(
     space: KernelSpace, box: Box | None = None, steps: StepCache | None = None
 ) -> Launch:
@@ -84,27 +89,13 @@ def build_launch(
     steps.begin_box()
     devices = steps(_devices, space, box.start[0], box.stop[0])
     limits, names, memory_bandwidth, share = steps(_of_devices, devices, ndim)
-    ranges = zip(space.clocked.dimensions, box.start, box.stop, range(ndim), strict=True)
-    columns = [steps(_columns, *axis, ndim) for axis in ranges]
-    values: dict[str, Any] = dict(space.fixed)
-    for column in (*columns[1:-2], names):
-        values.update(column)
-    evaluate = Evaluator(devices, values, ndim, steps)
-    for name in kernel.derived:
-        evaluate.define(name, kernel.derived[name])
-
-    def number(path: str, default: float) -> Array:
-        return evaluate(kernel.expressions.get(path), default=default)
-
-    threads, blocks = (number(f"launch.{n}", np.nan) for n in ("threads_per_block", "blocks"))
-    registers = number("resources.registers_per_thread", 0.0)
-    shared_bytes = number("resources.shared_memory_bytes", 0.0)
-    columns_of_tensors = number("resources.tensor_memory_columns", 0.0)
-    values.update(threads_per_block=threads, blocks=blocks, registers_per_thread=registers,
-                  shared_memory_bytes=shared_bytes,
-                  tensor_memory_columns=columns_of_tensors)  # fmt: skip
+    evaluate, clock_columns = _evaluator(space, box, devices, names, steps)
+    values, number = evaluate.values, partial(_number, kernel, evaluate)
+    asked = _asked(number)
+    values.update(asked)
     held = steps(with_memory_side_cache, devices, ndim, values["l2_bytes"])
     evaluate.go_beyond(held, kernel.derived)
+    threads, blocks, registers, shared_bytes, columns_of_tensors = asked.values()
     n_sm, warp = values["sm_count"], values["warp_size"]
     block = block_of(kernel, evaluate, threads, warp)
     l2_hits = evaluate.l2_hits(kernel.expressions.get("cache.l2_hit_rate"))
@@ -112,58 +103,20 @@ def build_launch(
     launched = steps(grid_occupancy, per_block, blocks, limits, n_sm)
     reused = reuse_of(kernel, evaluate, steps(blocks_at_once, per_block.fitting, n_sm, blocks))
     stages, accesses, shared = stages_of(kernel, evaluate, block, l2_hits, reused)
-    parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
-    matrix_parallel = number("parallelism.matrix", 1e6)
-    together = "shared" if "parallelism.shared" in kernel.expressions else "instruction"
-    for too_few in (parallel < 1.0, matrix_parallel < 1.0, in_flight < 0.01):
-        evaluate.note(too_few)
-    outer, inner = number("loops.outer", 1.0), number("loops.inner", 1.0)
-    instructions: dict[str, Array] = {}
-    for stage in stages:
-        for name, count in stage.instructions.items():
-            instructions[name] = instructions[name] + count if name in instructions else count
+    noted = _parallelism_and_loops(number, evaluate)
     conditions = [part for c in space.constraints for part in evaluate.evaluated(c)]
     status = steps(_launch_status, launched.status, evaluate.failed, *conditions)
     side_bandwidth, side_latency = steps(memory_side_cache, devices, ndim)
-    clocks, clock_status = steps(_clocks, devices, ndim, *columns[-2:])
+    clocks, clock_status = steps(_clocks, devices, ndim, *clock_columns)
     workload = Workload(
-        threads_per_block=threads,
-        blocks=blocks,
-        launches=number("launch.launches", 1.0),
-        lanes=block.lanes,
-        shared_memory_per_block=shared_bytes,
-        shared_memory_per_sm=values["shared_memory_per_sm"],
-        occupancy=launched,
-        computation_instructions=summed([s.computation_instructions for s in stages], evaluate),
-        instructions=instructions,
-        barriers=summed([s.barriers for s in stages], evaluate),
-        matrix={kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
-        single_warp=number("matrix.single_warp", 0.0),
-        half_rate=number("matrix.half_rate", 0.0),
-        asynchronous=number("matrix.asynchronous", 0.0),
-        specialized=number("launch.specialized", 0.0),
-        stages=stages,
-        outer_iterations=outer,
-        inner_iterations=inner,
-        l2_hit_rate=l2_hits[0],
-        instruction_parallelism=parallel,
-        shared_parallelism=number(f"parallelism.{together}", 1.0),
-        memory_parallelism=in_flight,
-        matrix_parallelism=matrix_parallel,
-        global_accesses=accesses,
-        shared_accesses=shared,
-        warp_size=warp,
-        n_sm=n_sm,
-        lanes_per_sm=values["lanes_per_sm"],
-        memory_bandwidth=memory_bandwidth,
-        side_bandwidth=side_bandwidth,
-        side_latency=side_latency,
-        dram_share=share,
-        clocks=clocks,
-        parameters={},
-        tables={},
-        options={},
-    )
+        **noted, **_totals(stages, evaluate), **_as_stated(number, kernel),
+        threads_per_block=threads, blocks=blocks, lanes=block.lanes, occupancy=launched,
+        shared_memory_per_block=shared_bytes, shared_memory_per_sm=values["shared_memory_per_sm"],
+        stages=stages, global_accesses=accesses, shared_accesses=shared, l2_hit_rate=l2_hits[0],
+        warp_size=warp, n_sm=n_sm, lanes_per_sm=values["lanes_per_sm"],
+        memory_bandwidth=memory_bandwidth, dram_share=share, side_bandwidth=side_bandwidth,
+        side_latency=side_latency, clocks=clocks, parameters={}, tables={}, options={},
+    )  # fmt: skip
     return Launch(devices, values, status, clock_status, workload)
 
 
@@ -192,7 +145,81 @@ def _of_samples(rows: Any) -> Sequence[Any]:
     return list(zip(*(zip(*row, strict=True) for row in columns), strict=True))
 
 
-# Steps of a launch
+# Parts of a launch
+
+
+def _evaluator(
+    space: KernelSpace, box: Box, devices: tuple[Device, ...], names: Mapping[str, Array],
+    steps: StepCache,
+) -> tuple[Evaluator, list[dict[str, Any]]]:  # fmt: skip
+    """Return what evaluates expressions over a box, derived names too, and the clocks' columns."""
+    ndim, derived = len(space.clocked.shape), space.kernel.derived
+    ranges = zip(space.clocked.dimensions, box.start, box.stop, range(ndim), strict=True)
+    columns = [steps(_columns, *axis, ndim) for axis in ranges]
+    values: dict[str, Any] = dict(space.fixed)
+    for column in (*columns[1:-2], names):
+        values.update(column)
+    evaluate = Evaluator(devices, values, ndim, steps)
+    for name in derived:
+        evaluate.define(name, derived[name])
+    return evaluate, columns[-2:]
+
+
+def _number(kernel: Kernel, evaluate: Evaluator, path: str, default: float) -> Array:
+    return evaluate(kernel.expressions.get(path), default=default)
+
+
+def _asked(number: Number) -> dict[str, Array]:
+    """Return the launch and what a block asks for, under the names that expressions may use."""
+    return {
+        "threads_per_block": number("launch.threads_per_block", np.nan),
+        "blocks": number("launch.blocks", np.nan),
+        "registers_per_thread": number("resources.registers_per_thread", 0.0),
+        "shared_memory_bytes": number("resources.shared_memory_bytes", 0.0),
+        "tensor_memory_columns": number("resources.tensor_memory_columns", 0.0),
+    }
+
+
+def _parallelism_and_loops(number: Number, evaluate: Evaluator) -> dict[str, Any]:
+    """Return what may make a launch invalid, by its name in the workload."""
+    parallel, in_flight = (number(f"parallelism.{kind}", 1.0) for kind in ("instruction", "memory"))
+    matrix_parallel = number("parallelism.matrix", 1e6)
+    for too_few in (parallel < 1.0, matrix_parallel < 1.0, in_flight < 0.01):
+        evaluate.note(too_few)
+    return {
+        "instruction_parallelism": parallel,
+        "memory_parallelism": in_flight,
+        "matrix_parallelism": matrix_parallel,
+        "outer_iterations": number("loops.outer", 1.0),
+        "inner_iterations": number("loops.inner", 1.0),
+    }
+
+
+def _totals(stages: Sequence[Stage], evaluate: Evaluator) -> dict[str, Any]:
+    """Return the sums over stages by their names in the workload."""
+    instructions: dict[str, Array] = {}
+    for stage in stages:
+        for name, count in stage.instructions.items():
+            instructions[name] = instructions[name] + count if name in instructions else count
+    return {
+        "instructions": instructions,
+        "computation_instructions": summed([s.computation_instructions for s in stages], evaluate),
+        "barriers": summed([s.barriers for s in stages], evaluate),
+    }
+
+
+def _as_stated(number: Number, kernel: Kernel) -> dict[str, Any]:
+    """Return what a kernel states and nothing here reads, by its name in the workload."""
+    together = "shared" if "parallelism.shared" in kernel.expressions else "instruction"
+    return {
+        "launches": number("launch.launches", 1.0),
+        "matrix": {kind: number(f"matrix.{kind}", 0.0) for kind in MATRIX_TYPES},
+        "single_warp": number("matrix.single_warp", 0.0),
+        "half_rate": number("matrix.half_rate", 0.0),
+        "asynchronous": number("matrix.asynchronous", 0.0),
+        "specialized": number("launch.specialized", 0.0),
+        "shared_parallelism": number(f"parallelism.{together}", 1.0),
+    }
 
 
 def _devices(space: KernelSpace, start: int, stop: int) -> tuple[Device, ...]:
