@@ -230,69 +230,43 @@ SERIAL_I, SERIAL_S, SERIAL_G, OVERLAPPED_I, OVERLAPPED_S, OVERLAPPED_G = map(
 )
 
 
-def body(
-    blocks, active_blocks_per_sm, active_sm, number_sm, warps_per_block, threads_per_block,
-    warp_size, units_i, units_ii, units_iii, units_iv, cluster_count, global_share, n_i, n_ii,
-    n_iii, n_iv, throughput_i, throughput_ii, throughput_iii, throughput_iv, shared_transactions,
-    shared_bandwidth, global_bytes, global_transactions, executions, barriers, frequency_measured,
-    frequency, core_clock, peak_global, global_latency, corrected,
-):  # fmt: skip
-    """Join the equations."""
-    sms = busy_sm(number_sm, blocks, active_blocks_per_sm) if corrected else number_sm  # ZO-1
-    factor = scale(frequency, frequency_measured, sms, number_sm)
-    peak_i = peak_instruction(units_i, frequency, number_sm, warp_size)
-    peak_ii = peak_instruction(units_ii, frequency, number_sm, warp_size)
-    peak_iii = peak_instruction(units_iii, frequency, number_sm, warp_size)
-    peak_iv = peak_instruction(units_iv, frequency, number_sm, warp_size)
-    serial = is_serial(active_blocks_per_sm)
-    warps = warps_per_block * blocks
-    instructions = issued = transferred = 0.0
-    t_i = t_s = requests = moved = 0.0  # since the last barrier that counts
-    all_i = all_s = all_g = total = by_i = by_s = by_g = 0.0
-    i_less_s = i_less_g = s_less_i = s_less_g = g_less_i = g_less_s = 0.0
-    for k in range(len(n_i)):
-        instructions += n_i[k] + n_ii[k] + n_iii[k] + n_iv[k]
-        issued += warps * (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
-                           + n_iv[k] / peak_iv)  # fmt: skip
-        t_i += instruction_time(n_i[k], throughput_i[k], n_ii[k], throughput_ii[k], n_iii[k],
-                                throughput_iii[k], n_iv[k], throughput_iv[k], warps,
-                                factor)  # fmt: skip
-        t_s += shared_time(shared_transactions[k], warp_size, warps, shared_bandwidth[k], factor)
-        moved += global_bytes[k] * warps
-        requests += global_transactions[k] / (executions[k] if serial else 1.0)
-        # A stage ends at a barrier if they are serial, the last one with the kernel.
-        if k == len(n_i) - 1 or (serial and barriers[k] > 0.0):
-            reached = global_bandwidth(blocks, threads_per_block, requests, global_latency,
-                                       frequency, cluster_count, peak_global,
-                                       global_share)  # fmt: skip
-            t_g = global_time(moved, reached)
-            t_stage = longest(t_i, t_s, t_g)
-            total += t_stage
-            if t_i >= t_s and t_i >= t_g:
-                by_i += t_stage
-            elif t_s >= t_g:
-                by_s += t_stage
-            else:
-                by_g += t_stage
-            # What is left if one component vanished, by the bottleneck that follows.
-            if t_s >= t_g:
-                s_less_i += t_s
-            else:
-                g_less_i += t_g
-            if t_i >= t_g:
-                i_less_s += t_i
-            else:
-                g_less_s += t_g
-            if t_i >= t_s:
-                i_less_g += t_i
-            else:
-                s_less_g += t_s
-            all_i += t_i
-            all_s += t_s
-            all_g += t_g
-            transferred += moved
-            t_i = t_s = requests = moved = 0.0
+def given_to_bottleneck(by_i, by_s, by_g, t_i, t_s, t_g, t_stage):
+    """Return the times that each component bounds, with the time of one more stage."""
+    if t_i >= t_s and t_i >= t_g:
+        by_i += t_stage
+    elif t_s >= t_g:
+        by_s += t_stage
+    else:
+        by_g += t_stage
+    return by_i, by_s, by_g
 
+
+def given_to_following(
+    i_less_s, i_less_g, s_less_i, s_less_g, g_less_i, g_less_s, t_i, t_s, t_g
+):  # fmt: skip
+    """Return what is left if one component vanished, by the bottleneck that follows.
+
+    ``s_less_i`` are stages that shared memory bounds where instructions take no time.
+    """
+    if t_s >= t_g:
+        s_less_i += t_s
+    else:
+        g_less_i += t_g
+    if t_i >= t_g:
+        i_less_s += t_i
+    else:
+        g_less_s += t_g
+    if t_i >= t_s:
+        i_less_g += t_i
+    else:
+        s_less_g += t_s
+    return i_less_s, i_less_g, s_less_i, s_less_g, g_less_i, g_less_s
+
+
+def verdict(
+    by_i, by_s, by_g, i_less_s, i_less_g, s_less_i, s_less_g, g_less_i, g_less_s, serial
+):  # fmt: skip
+    """Return regime, bound and bottleneck, what follows it, and the time left without it."""
     instruction_bound = by_i >= max(by_s, by_g)
     shared_bound = by_s >= by_g
     serial_regime = SERIAL_I if instruction_bound else (SERIAL_S if shared_bound else SERIAL_G)
@@ -309,8 +283,57 @@ def body(
     following = INSTRUCTION_PIPELINE if left_i >= max(left_s, left_g) else (
         SHARED_MEMORY if left_s >= left_g else GLOBAL_MEMORY)  # fmt: skip
     following = following if left > 0.0 else NONE
-    speedup = total / left  # infinite if nothing is left
+    return regime, bound, bottleneck, following, left
 
+
+def body(
+    blocks, active_blocks_per_sm, active_sm, number_sm, warps_per_block, threads_per_block,
+    warp_size, units_i, units_ii, units_iii, units_iv, cluster_count, global_share, n_i, n_ii,
+    n_iii, n_iv, throughput_i, throughput_ii, throughput_iii, throughput_iv, shared_transactions,
+    shared_bandwidth, global_bytes, global_transactions, executions, barriers, frequency_measured,
+    frequency, core_clock, peak_global, global_latency, corrected,
+):  # fmt: skip
+    """Join the equations."""
+    sms = busy_sm(number_sm, blocks, active_blocks_per_sm) if corrected else number_sm  # ZO-1
+    factor = scale(frequency, frequency_measured, sms, number_sm)
+    peak_i = peak_instruction(units_i, frequency, number_sm, warp_size)
+    peak_ii = peak_instruction(units_ii, frequency, number_sm, warp_size)
+    peak_iii = peak_instruction(units_iii, frequency, number_sm, warp_size)
+    peak_iv = peak_instruction(units_iv, frequency, number_sm, warp_size)
+    serial, warps = is_serial(active_blocks_per_sm), warps_per_block * blocks
+    instructions = issued = transferred = 0.0
+    t_i = t_s = requests = moved = 0.0  # since the last barrier that counts
+    all_i = all_s = all_g = total = by_i = by_s = by_g = 0.0
+    i_less_s = i_less_g = s_less_i = s_less_g = g_less_i = g_less_s = 0.0
+    for k in range(len(n_i)):
+        instructions += n_i[k] + n_ii[k] + n_iii[k] + n_iv[k]
+        issued += warps * (n_i[k] / peak_i + n_ii[k] / peak_ii + n_iii[k] / peak_iii
+                           + n_iv[k] / peak_iv)  # fmt: skip
+        t_i += instruction_time(n_i[k], throughput_i[k], n_ii[k], throughput_ii[k], n_iii[k],
+                                throughput_iii[k], n_iv[k], throughput_iv[k], warps,
+                                factor)  # fmt: skip
+        t_s += shared_time(shared_transactions[k], warp_size, warps, shared_bandwidth[k], factor)
+        moved += global_bytes[k] * warps
+        requests += global_transactions[k] / (executions[k] if serial else 1.0)
+        # A stage ends at a barrier if they are serial, the last one with the kernel.
+        if k == len(n_i) - 1 or (serial and barriers[k] > 0.0):
+            t_g = global_time(moved, global_bandwidth(
+                blocks, threads_per_block, requests, global_latency, frequency, cluster_count,
+                peak_global, global_share))  # fmt: skip
+            t_stage = longest(t_i, t_s, t_g)
+            total += t_stage
+            by_i, by_s, by_g = given_to_bottleneck(by_i, by_s, by_g, t_i, t_s, t_g, t_stage)
+            i_less_s, i_less_g, s_less_i, s_less_g, g_less_i, g_less_s = given_to_following(
+                i_less_s, i_less_g, s_less_i, s_less_g, g_less_i, g_less_s, t_i, t_s, t_g
+            )
+            all_i, all_s, all_g = all_i + t_i, all_s + t_s, all_g + t_g
+            transferred += moved
+            t_i = t_s = requests = moved = 0.0
+
+    regime, bound, bottleneck, following, left = verdict(
+        by_i, by_s, by_g, i_less_s, i_less_g, s_less_i, s_less_g, g_less_i, g_less_s, serial
+    )
+    speedup = total / left  # infinite if nothing is left
     cycles = total * core_clock
     CPI = cycles / (instructions * warps / active_sm)
     return {
