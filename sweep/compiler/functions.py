@@ -19,18 +19,22 @@ from sweep.errors import ModelError, nearest
 from sweep.models.base import EquationInfo
 
 Value = ast.expr | tuple[ast.expr, ...]
-"""A number, or the numbers of a sequence."""
+"""A number, or those of a sequence or of a record (a ``NamedTuple``)."""
 
 
 @dataclass
 class Function:
-    """A function that is being lowered: its source, and what its names stand for."""
+    """A function that is being lowered: its source, and what its names stand for.
+
+    ``reads`` are the names that its statements read, each as often as they do.
+    """
 
     function: FunctionType
     tree: ast.FunctionDef
     comments: Mapping[int, str]
     path: str
     first_line: int
+    reads: Sequence[str]
     names: Mapping[str, Any]
     is_equation: bool
     values: dict[str, Value] = field(default_factory=dict)
@@ -40,10 +44,57 @@ class Function:
         line = self.first_line + getattr(node, "lineno", 1) - 1
         return ModelError(f"{self.path}:{line}: {self.function.__name__}: {text}")
 
+    def beside(self, node: ast.stmt) -> str:
+        """Return the comment beside a statement."""
+        end = 0 if isinstance(node, (ast.If, ast.For)) else node.end_lineno or 0
+        return self.comments.get(node.lineno) or self.comments.get(end) or ""
+
+    def member(self, node: ast.Attribute) -> ast.expr:
+        """Return the number of a record that an attribute names."""
+        name = ast.unparse(node.value)
+        record: Any = self.values[name]
+        found: dict[str, ast.expr] = record._asdict()
+        if node.attr not in found:
+            raise self.error(node, f"'{name}' has no '{node.attr}'{nearest(node.attr, found)}")
+        return found[node.attr]
+
+    def sums(self, node: ast.Call, records: Sequence[Value]) -> Any:
+        """Return a record of the sums of two records, as :func:`sweep.models.base.added` does."""
+        if len({*map(type, records)}) != 1 or len(records) != 2 or not members_of(records[0]):
+            raise self.error(node, f"`{ast.unparse(node)}`: two records of one kind add up")
+        return by_member(lambda _, *both: ast.BinOp(both[0], ast.Add(), both[1]), "", *records)
+
+    def uncallable(self, node: ast.Call) -> ModelError:
+        """Return the error of a call of what a body cannot call."""
+        return self.error(
+            node,
+            f"`{ast.unparse(node.func)}` cannot be called: a body calls equations, functions like"
+            " them, records, added, min, max, abs, len, np.sqrt, np.floor and np.ceil",
+        )
+
+
+def members_of(value: Any) -> tuple[str, ...]:
+    """Return the names of a record's numbers; a number or a sequence has none."""
+    kind = value if isinstance(value, type) else type(value)
+    return kind._fields if issubclass(kind, tuple) and hasattr(kind, "_fields") else ()
+
+
+def by_member(function: Callable[..., Any], name: str, *values: Any) -> Any:
+    """Call a function with a name and numbers, or with each member of records that have the name.
+
+    Return what it returns, or a record of it.
+    """
+    if not members_of(values[0]):
+        return function(name, *values)
+    members = zip(members_of(values[0]), *values, strict=True)
+    return values[0]._make(function(f"{name}.{member}", *parts) for member, *parts in members)
+
 
 @cache
-def source_of(function: FunctionType) -> tuple[ast.FunctionDef, dict[int, str], str, int]:
-    """Return a function's syntax tree, the comments beside its lines, its file and first line."""
+def source_of(
+    function: FunctionType,
+) -> tuple[ast.FunctionDef, dict[int, str], str, int, list[str]]:
+    """Return a function's tree, the comments beside its lines, its file, first line and reads."""
     path = inspect.getsourcefile(function) or "<unknown>"
     try:
         lines, first = inspect.getsourcelines(function)
@@ -58,7 +109,9 @@ def source_of(function: FunctionType) -> tuple[ast.FunctionDef, dict[int, str], 
         words = token.string.lstrip("# ").partition("fmt: ")[0].strip()
         if token.type == tokenize.COMMENT and words and not token.line.lstrip().startswith("#"):
             comments[token.start[0]] = words
-    return tree, comments, path, first
+    parts = [part for statement in tree.body for part in ast.walk(statement)]
+    reads = [p.id for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load)]
+    return tree, comments, path, first, reads
 
 
 def function_of(function: Callable[..., Any]) -> Function:
@@ -77,6 +130,11 @@ def function_of(function: Callable[..., Any]) -> Function:
         if isinstance(info, EquationInfo) and argument.arg not in info.symbols:
             raise found.error(argument, f"'{argument.arg}' has no symbol")
     return found
+
+
+def literal(value: Any) -> Any:
+    """Return a constant of a module, a number or a record of numbers, as an expression."""
+    return by_member(lambda _, number: ast.Constant(number), "", value)
 
 
 def check_results(function: Function, returned: Any, results: Collection[str]) -> None:

@@ -22,10 +22,13 @@ import numpy as np
 from sweep.compiler.functions import (
     Function,
     Value,
+    by_member,
     check_results,
     computed,
     connected,
     function_of,
+    literal,
+    members_of,
     range_of,
 )
 from sweep.compiler.program import (
@@ -39,7 +42,7 @@ from sweep.compiler.program import (
 )
 from sweep.errors import nearest
 from sweep.models import get_model
-from sweep.models.base import flags
+from sweep.models.base import added, flags
 
 NUMPY_FUNCTIONS = ("ceil", "floor", "sqrt")
 NUMPY_CONSTANTS = ("inf", "nan")
@@ -139,7 +142,7 @@ class _Lowering:
         return ast.Name(unique)
 
     def _unique(self, name: str) -> str:
-        found, n = name, 1
+        found, n = (name := name.replace(".", "_")), 1
         while found in self.taken:
             n += 1
             found = f"{name}_{n}"
@@ -156,7 +159,7 @@ class _Lowering:
         if not isinstance(last, ast.Return) or last.value is None:
             raise frame.error(last, "a function ends with a return of its results")
         if not frame.is_equation:
-            self.comment = self._beside(frame, last) or self.comment
+            self.comment = frame.beside(last) or self.comment
         returned = self._returned(frame, last.value)
         self.calls.pop()
         return returned
@@ -171,16 +174,11 @@ class _Lowering:
             found[key.value] = self._number(frame, value)
         return found
 
-    def _beside(self, frame: Function, node: ast.stmt) -> str:
-        """Return the comment beside a statement."""
-        end = 0 if isinstance(node, (ast.If, ast.For)) else node.end_lineno or 0
-        return frame.comments.get(node.lineno) or frame.comments.get(end) or ""
-
     def _block(self, frame: Function, body: Sequence[ast.stmt]) -> None:
         around = self.comment
         for node in body:
             if not frame.is_equation and not self._is_inside_equation():
-                self.comment = self._beside(frame, node) or around
+                self.comment = frame.beside(node) or around
             self.is_decided = False
             self._statement(frame, node)
         self.comment = around
@@ -215,10 +213,10 @@ class _Lowering:
     def _several(self, frame: Function, node: ast.expr) -> Any:
         """Return the value of an assignment: an expression, or a tuple of several."""
         if isinstance(node, ast.Tuple):
-            return tuple(self._number(frame, element) for element in node.elts)
+            return tuple(self._number(frame, element, or_record=True) for element in node.elts)
         if isinstance(node, ast.Call):
             return self._call(frame, node)
-        return self._number(frame, node)
+        return self._number(frame, node, or_record=True)
 
     def _assign(self, frame: Function, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Tuple):
@@ -227,15 +225,17 @@ class _Lowering:
                 raise frame.error(target, f"{len(target.elts)} names take as many values")
             for element, part in zip(target.elts, values, strict=True):
                 self._assign(frame, element, part)
-        elif not isinstance(target, ast.Name) or not isinstance(value, ast.expr):
-            raise frame.error(target, "a value is assigned to a name")
-        elif not self._is_inside_equation():
-            frame.values[target.id] = self.add(
-                target.id, value, "variable", variable=target.id, is_decided=self.is_decided
-            )
+        elif isinstance(target, ast.Name) and (isinstance(value, ast.expr) or members_of(value)):
+            frame.values[target.id] = by_member(self._kept, target.id, value)
         else:
-            is_atom = isinstance(value, (ast.Name, ast.Constant))
-            frame.values[target.id] = value if is_atom else self.add(target.id, value, "part")
+            raise frame.error(target, "a value is assigned to a name")
+
+    def _kept(self, name: str, value: ast.expr) -> ast.expr:
+        """Append the assignment of a number to a variable, or to a part of an equation."""
+        if not self._is_inside_equation():
+            return self.add(name, value, "variable", variable=name, is_decided=self.is_decided)
+        is_atom = isinstance(value, (ast.Name, ast.Constant))
+        return value if is_atom else self.add(name, value, "part")
 
     def _if(
         self, frame: Function, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]
@@ -251,13 +251,17 @@ class _Lowering:
             frame.values, self.when = dict(before), (*around, (test.id, holds))
             self._block(frame, branch)
             ends.append(frame.values)
-        frame.values, self.when = before, around
-        for name in [name for name in ends[0] if name in ends[1]]:
-            first, second = ends[0][name], ends[1][name]
-            if first is not second:
-                assert isinstance(first, ast.expr) and isinstance(second, ast.expr)
-                chosen = ast.IfExp(test, first, second)
-                before[name] = self.add(name, chosen, "choice", variable=name)
+        self.when = around
+
+        def chosen(name: str, first: Any, second: Any) -> Any:
+            choice = ast.IfExp(test, first, second)
+            return first if first is second else self.add(name, choice, "choice", variable=name)
+
+        frame.values = {
+            name: by_member(chosen, name, first, ends[1][name])
+            for name, first in ends[0].items()
+            if name in ends[1] and members_of(first) == members_of(ends[1][name])
+        }
 
     def _for(self, frame: Function, node: ast.For, name: str) -> None:
         """Lower a loop round by round; an inner loop is part of the outer one's round."""
@@ -269,10 +273,10 @@ class _Lowering:
             self._block(frame, node.body)
         self.round = around
 
-    def _number(self, frame: Function, node: ast.expr) -> ast.expr:
-        """Return an expression of numbers, lowered."""
+    def _number(self, frame: Function, node: ast.expr, or_record: bool = False) -> Any:
+        """Return an expression of numbers, lowered, or where allowed a record of them."""
         value = self._value(frame, node)
-        if isinstance(value, ast.expr):
+        if isinstance(value, ast.expr) or (or_record and members_of(value)):
             return value
         raise frame.error(node, f"`{ast.unparse(node)}` is not one number")
 
@@ -292,6 +296,8 @@ class _Lowering:
                 frame.names.get(name) is np and attr in NUMPY_CONSTANTS
             ):
                 return ast.Attribute(ast.Name("np"), attr)
+            case ast.Attribute(value=ast.Name(id=name)) if members_of(frame.values.get(name)):
+                return frame.member(node)
             case ast.Subscript(value=whole, slice=index):
                 return self._element(frame, node, whole, index)
             case ast.BinOp(left=left, op=op, right=right) if allowed(op):
@@ -321,8 +327,8 @@ class _Lowering:
         if name not in frame.names:
             raise frame.error(node, f"'{name}' has no value here")
         value = frame.names[name]
-        if isinstance(value, bool) or type(value) is int:
-            return ast.Constant(value)
+        if type(value) in (bool, int) or members_of(type(value)):
+            return literal(value)
         if not isinstance(value, float):
             raise frame.error(node, f"'{name}' is not a number")
         if self.constants.get(name) != value:
@@ -352,8 +358,12 @@ class _Lowering:
                 return ast.Call(ast.Attribute(ast.Name("np"), attr), args, [])
             case ast.Name(id=name) if name not in frame.values:
                 function = frame.names.get(name)
+                if function is added:
+                    return frame.sums(node, [self._value(frame, one) for one in node.args])
                 if isinstance(function, FunctionType):
                     return self._inlined(frame, node, function)
+                if function and len(members_of(function)) == len(node.args):
+                    return function(*(self._number(frame, argument) for argument in node.args))
                 if function is None and name == "len" and len(node.args) == 1:
                     sequence = self._value(frame, node.args[0])
                     if isinstance(sequence, tuple):
@@ -361,11 +371,7 @@ class _Lowering:
                 if function is None and name in FUNCTIONS and node.args:
                     args = [self._number(frame, argument) for argument in node.args]
                     return ast.Call(ast.Name(name), args, [])
-        raise frame.error(
-            node,
-            f"`{ast.unparse(node.func)}` cannot be called: a body calls equations, functions like"
-            " them, min, max, abs, len, np.sqrt, np.floor and np.ceil",
-        )
+        raise frame.uncallable(node)
 
     def _inlined(self, frame: Function, node: ast.Call, function: FunctionType) -> Any:
         """Return what a call of an equation, or of a function that joins some, returns."""
@@ -374,13 +380,11 @@ class _Lowering:
         if len(names) != len(node.args):
             text = f"`{ast.unparse(node)}`: {function.__name__} takes {len(names)} arguments"
             raise frame.error(node, text)
-        read_in = (part for statement in inner.tree.body for part in ast.walk(statement))
-        used = [n.id for n in read_in if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         read: tuple[str, ...] = ()
         for name, argument in zip(names, node.args, strict=True):
             value = self._value(frame, argument)
             is_atom = isinstance(value, (ast.Name, ast.Constant, tuple))
-            if not is_atom and used.count(name) > 1:
+            if not is_atom and inner.reads.count(name) > 1:
                 value = self.add(name, value, "part")
             inner.values[name] = value
             read += () if isinstance(value, tuple) else tuple(names_in(value))

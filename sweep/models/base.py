@@ -341,6 +341,11 @@ class Model:
         return results
 
 
+def added(first: Any, second: Any) -> Any:
+    """Return a record (a ``NamedTuple``) of the sums of two records, number by number."""
+    return first._make(a + b for a, b in zip(first, second, strict=True))
+
+
 def flags(variant: str) -> dict[str, bool]:
     """Return the parameters of bodies that say what acts in a variant."""
     return {"corrected": variant != "printed", "revised": variant == "revised"}

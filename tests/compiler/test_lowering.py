@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import textwrap
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from sweep.compiler.program import names_in, parts_of
 from sweep.errors import ModelError
 from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
-from sweep.models.base import Symbol, equations
+from sweep.models.base import Symbol, added, equations
 
 EVERY = [(model, variant) for model in model_names() for variant in VARIANTS]
 
@@ -115,6 +116,42 @@ def test_a_body_means_what_python_means(corrected, values):
     assert "corrected" not in [name for m in program.assignments for name in names_in(m.expression)]
 
 
+class Pair(NamedTuple):
+    first: float
+    second: float
+
+
+NO_PAIR = Pair(0.0, 0.0)
+
+
+def paired(x, pair):
+    taken = Pair(x, pair.second)
+    if x > 1.5:
+        taken = Pair(twice(x), taken.first)
+    return taken, x
+
+
+def body_with_records(x, y, values):
+    total = since = NO_PAIR
+    last = y
+    for i in range(len(values)):
+        pair, last = paired(values[i], Pair(y + last, x))
+        total, since = added(total, pair), added(since, pair)
+        if values[i] > y:
+            since, pair = NO_PAIR, last
+    first, second = since
+    return {"square": total.first / (total.second + 1.0), "rest": first - second}
+
+
+@pytest.mark.parametrize("values", [(), (1.0,), (1.0, 2.0, 5.0), (3.0, 2.0, 1.0, 1.75)])
+def test_records_mean_what_python_means(values):
+    program = lower(body_with_records, {"x": None, "y": None, "values": len(values)})
+    flat = {"x": 1.5, "y": 2.0, **{f"values_{i}": v for i, v in enumerate(values)}}
+    assert evaluated(program, flat) == body_with_records(1.5, 2.0, values)
+    if values:  # explanations name what belongs together
+        assert {"total.first", "since.second"} <= {made.variable for made in program.assignments}
+
+
 def helper(x):
     while x > 1.0:
         x = x / 2.0
@@ -152,6 +189,13 @@ REFUSED = {
     "y = lambda: x": ("a body cannot have `lambda: x`", 2),
     "y, z = x, x, x": ("2 names take as many values", 2),
     "x.y = 1.0": ("a value is assigned to a name", 2),
+    "y = Pair(x)": ("`Pair` cannot be called", 2),
+    "y = Pair": ("'Pair' is not a number", 2),
+    "y = Pair(x, x)\nreturn {'square': y}": ("`y` is not one number", 3),
+    "y = Pair(x, x)\nx = y.third": ("'y' has no 'third'", 3),
+    "y = added(x, Pair(x, x))": ("`added(x, Pair(x, x))`: two records of one kind add up", 2),
+    "z = Pair(x, x)\nif x > 1.0:\n    z = x\ny = z": ("'z' has no value here", 5),
+    "y = twice(Pair(x, x))": ("`x` is not one number", None),
     "def inner(x):\n    return x": ("cannot be defined inside a body", 2),
     "for i in values:\n    y = i": ("a loop runs over range(len(SEQUENCE))", 2),
     "for i in range(100000):\n    y = i": ("a loop runs over range(len(SEQUENCE))", 2),
@@ -180,7 +224,7 @@ def written_body(text):
     path = f"<toy {hash(source)}>"
     linecache.cache[path] = (len(source), None, source.splitlines(True), path)
     names = {"np": np, "twice": twice, "defaulted": defaulted, "endless": endless,
-             "helper": helper, "SYMBOLS": SYMBOLS}  # fmt: skip
+             "helper": helper, "SYMBOLS": SYMBOLS, "Pair": Pair, "added": added}  # fmt: skip
     exec(compile(source, path, "exec"), names)
     return names["toy_body"]
 
