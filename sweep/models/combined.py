@@ -56,8 +56,10 @@ Instruction caches and order, register banks and TLBs are not in the model.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sweep.fields import Field
-from sweep.models.base import Model, regimes
+from sweep.models.base import Model, added, regimes
 from sweep.models.combined_equations import (
     a_buffer,
     after_first,
@@ -66,6 +68,7 @@ from sweep.models.combined_equations import (
     alone,
     arithmetic,
     arithmetic_wait,
+    beside_copies,
     by_length,
     dependent,
     dram_cycles,
@@ -80,9 +83,11 @@ from sweep.models.combined_equations import (
     load_wait,
     longest,
     memory,
+    of_copies,
     of_l2,
-    round_of,
+    round_cycles,
     share_of_last,
+    side_by_side,
     single_precision,
     slots,
     tail_blocks,
@@ -102,6 +107,186 @@ REGIMES = regimes("combined", 70, "arithmetic", "load_store", "memory", "latency
 ARITHMETIC, LOAD_STORE, GLOBAL, WAITING = map(float, REGIMES.values())
 
 
+class Grid(NamedTuple):
+    """Rounds of blocks on an SM."""
+
+    full: float  # rounds (10)
+    active: float  # blocks in each of them
+    left: float  # blocks in the last one (11)
+    least: float  # the same, at least one
+    share: float  # of the last one (14c)
+
+
+class Demands(NamedTuple):
+    """What a warp demands of each station, D = n t, in a stage or in several [cycle]."""
+
+    slots: float  # issue slots, or matrix units
+    single: float  # lanes of single precision, then those of the other classes
+    integers: float
+    specials: float
+    doubles: float
+    load_store: float
+    l2: float
+    dram: float
+
+
+class Times(NamedTuple):
+    """What a warp takes alone, or a block that copies feed, in a stage or in several [cycle]."""
+
+    work: float  # without the copies (14a)
+    one: float  # T_1
+    turns: float  # of the buffers (14b)
+    free: float  # if copies meet nobody in DRAM (14e)
+    filled: float  # the copies that fill one buffer (14h)
+
+
+class Rounds(NamedTuple):
+    """What a full round and the last one take, and what they would where DRAM is free [cycle]."""
+
+    full: float
+    full_free: float
+    last: float
+    last_free: float
+
+
+NO_DEMANDS, NO_TIMES, NO_ROUNDS = Demands(*[0.0] * 8), Times(*[0.0] * 5), Rounds(*[0.0] * 4)
+
+
+def rounds_of_grid(blocks, active_blocks, n_sm, active_sm):
+    """Return in which rounds the blocks of the grid come to the SMs."""
+    full = full_rounds(blocks, active_blocks, n_sm)
+    left = tail_blocks(blocks, full, active_blocks, n_sm)
+    least = max(left, 1.0)
+    share = share_of_last(blocks, full, active_blocks, n_sm, active_sm, least)
+    return Grid(full, active_blocks, left, least, share)
+
+
+def demands_in_stage(
+    issued, matrix, fp32, integer, special, fp64, accesses, wavefronts, l1_sectors, l2_sectors,
+    dram_sectors, link_time, fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified,
+    one_pipe, load_store_cycles, shared_cycles, l1_cycles, t_l2, t_dram, active_sm, core_clock,
+):  # fmt: skip
+    """Return what a warp demands of each station in a stage, (1) without matrix units, and (4)."""
+    on_slots = slots(issued, matrix)
+    integers, specials = integer * integer_cycles, special * special_cycles
+    doubles, through_l2 = fp64 * fp64_cycles, l2_sectors * t_l2
+    on_single = single_precision(fp32, fp32_cycles, integer, unified, specials, doubles, one_pipe)
+    served = load_store(
+        accesses, load_store_cycles, wavefronts, shared_cycles, l1_sectors, l1_cycles
+    )
+    beyond = through_dram(dram_sectors, t_dram, link_time, active_sm, core_clock)
+    D = Demands(on_slots, on_single, integers, specials, doubles, served, through_l2, beyond)
+    return D, arithmetic(issued, on_single, integers, specials, doubles), memory(through_l2, beyond)
+
+
+def times_in_stage(demand, M, on_lanes, C, Z, Z_M, buffers, schedulers, W, asynchronous):
+    """Return what a warp, or a block that copies feed, takes in a stage, and Z_A + Z."""
+    A = arithmetic(demand.slots, demand.single, demand.integers, demand.specials, demand.doubles)
+    own_wait = arithmetic_wait(C, schedulers, A) + Z
+    work = one = turns = free = alone(A, demand.load_store, M, own_wait + Z_M, schedulers)
+    filled = 0.0
+    if buffers > 0.0:
+        work = work_alone(A, demand.load_store, C, Z, schedulers, W, asynchronous)
+        ahead = ahead_of_copies(work, on_lanes, C, Z, schedulers, W, asynchronous)
+        turns = turn(ahead, Z_M, W, M, buffers)
+        one, filled = max(work, turns), a_buffer(W, M, buffers)
+        free = undisturbed(work, turns, W, M, demand.l2, buffers)
+    return Times(work, one, turns, free, filled), own_wait
+
+
+def demands_on_lanes(demand, unified, one_pipe):
+    """Return what a warp demands of lanes, the longest first."""
+    return by_length(
+        demand.slots, demand.single, demand.integers, demand.specials, demand.doubles, unified,
+        one_pipe,
+    )  # fmt: skip
+
+
+def times_of_round(blocks, share, W, schedulers, demand, time, lanes, specialized):
+    """Return the time of a round of blocks: (8), or (14), and what it is where DRAM is free.
+
+    Warps are customers of all stations. Blocks that copies feed are in step: they are customers of
+    one station, lanes and load-store pipeline side by side, where (8) is its bound (8c).
+    """
+    N, m, D_1, kept, work = warps(blocks, W), schedulers, lanes.first, 1.0, time.work
+    if time.filled > 0.0:
+        D_1 = W * side_by_side(lanes.first, demand.load_store, specialized)
+        # Stages without copies count what one warp takes alone (8a): all take at least this long.
+        N, m, kept = blocks, 1.0, 0.0
+        work = max(work, W * max(lanes.first, demand.load_store))
+    T = T_free = round_cycles(
+        N, m, work, D_1, kept * lanes.second, kept * lanes.third, kept * demand.load_store,
+        kept * demand.l2, kept * demand.dram,
+    )  # fmt: skip
+    if time.filled > 0.0:
+        copy = W * share * memory(demand.l2, demand.dram)
+        copied = of_copies(blocks, copy, share * time.filled, time.turns, specialized)
+        T = beside_copies(T, copied, time.one, specialized)
+        T_free = beside_copies(T_free, blocks * W * share * demand.l2, time.free, specialized)
+    return T, T_free
+
+
+def times_of_rounds(grid, W, schedulers, demand, time, lanes, specialized):
+    """Return the times of a full round and of the last one."""
+    full, full_free = times_of_round(
+        grid.active, 1.0, W, schedulers, demand, time, lanes, specialized
+    )
+    last, last_free = times_of_round(
+        grid.least, grid.share, W, schedulers, demand, time, lanes, specialized
+    )
+    return Rounds(full, full_free, last, last_free)
+
+
+def with_all_barriers(overlapped, serial, grid):
+    """Return the times of rounds whose stages overlap with those of other blocks only (CB-3)."""
+    return Rounds(
+        with_barriers(overlapped.full, serial.full, grid.active),
+        with_barriers(overlapped.full_free, serial.full_free, grid.active),
+        with_barriers(overlapped.last, serial.last, grid.least),
+        with_barriers(overlapped.last_free, serial.last_free, grid.least),
+    )
+
+
+def cycles_of_rounds(
+    grid, T, demand, time, T_entry, N, W, blocks, n_sm, block_start, specialized
+):  # fmt: skip
+    """Return the time of all rounds: the first, in which blocks start, later ones and the last."""
+    M = memory(demand.l2, demand.dram)
+    T_later = after_first(T.full, T.full_free, N, M, specialized)
+    T_entry = T_entry if time.filled > 0.0 else 0.0
+    T_first = first_round(T.full, time.one, T_entry, blocks, grid.active, n_sm, block_start)
+    T_only = first_round(T.last, time.one, T_entry, blocks, grid.active, n_sm, block_start)
+    N_last = warps(grid.least, W) * grid.share
+    T_last = after_first(T.last, T.last_free, N_last, M, specialized) if grid.full > 0.0 else T_only
+    return all_rounds(grid.full, T_first, T_later, T_last if grid.left > 0.0 else 0.0)
+
+
+def results_of(cycles, waits, total, A, D_max, in_shared, in_l1, executed, waited, per_sm):
+    """Return the results by name, with the component that the time is due to."""
+    by_arithmetic = A >= D_max
+    by_load_store = total.load_store >= D_max
+    # The load-store pipeline serves shared memory and L1: the one with more to do.
+    served = SHARED if in_shared >= in_l1 else MEMORY
+    component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
+    bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
+    regime = WAITING if waits else component
+    bound_code = LATENCY if waits else bottleneck
+    CPI = cycles / (executed * per_sm)
+    return {
+        "execution_cycles": cycles,
+        "cycles_per_instruction": CPI,
+        "core_activity": min(1.0, A * per_sm / cycles),
+        "memory_activity": min(1.0, total.dram * per_sm / cycles),
+        "regime": regime,
+        "bound": bound_code,
+        "arithmetic_cycles": A * per_sm,
+        "load_store_cycles": total.load_store * per_sm,
+        "memory_cycles": max(total.l2, total.dram) * per_sm,
+        "wait_cycles": waited,
+        "utilisation": min(1.0, D_max * per_sm / cycles),
+    }
+
+
 def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
@@ -112,121 +297,58 @@ def body(
     parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
+    W, N, share = warps_per_block, warps(active_blocks, warps_per_block), 1.0 / parallelism
     t_dram = dram_cycles(core_clock, active_sm, dram_bandwidth)
-    share = 1.0 / parallelism
     t_l2 = of_l2(l2_cycles, active_sm, n_sm)
     t_i = issue(issue_cycles, schedulers, share) if corrected else issue_cycles
-    W, N = warps_per_block, warps(active_blocks, warps_per_block)
-    rounds = full_rounds(blocks, active_blocks, n_sm)
-    left = tail_blocks(blocks, rounds, active_blocks, n_sm)
-    least = max(left, 1.0)
-    N_tail = warps(least, warps_per_block)
-    fewer = share_of_last(blocks, rounds, active_blocks, n_sm, active_sm, least)
-    # Demands D = n t of all stages (all_...) and since the last barrier: i slots, f single
-    # precision, n integers, u special functions, x double precision, s load-store, c L2, h DRAM.
-    # one is T_1, own without copies, turns that of the buffers, free (14e), e (14h), t at the
-    # rate that power allows. T_f and T_cf are rounds in which DRAM is free.
-    all_i = all_f = all_n = all_u = all_x = all_s = all_c = all_h = all_shared = all_l1 = 0.0
-    i = f = n = u = x = s = c = h = serial = serial_tail = executed = all_z = e = all_e = 0.0
-    all_t = serial_free = serial_free_tail = 0.0
-    one = all_one = own = all_own = turns = all_turn = free = all_free = launch_cycles
+    grid = rounds_of_grid(blocks, active_blocks, n_sm, active_sm)
+    # Sums over all stages, and over those since the last barrier.
+    total, since, serial = NO_DEMANDS, NO_DEMANDS, NO_ROUNDS
+    total_time = since_time = Times(launch_cycles, launch_cycles, launch_cycles, launch_cycles, 0.0)
+    waited = executed = in_shared = in_l1 = in_matrix = 0.0
     for k in range(len(instructions)):
-        i_k = slots(instructions[k] * t_i, matrix[k])
-        n_k, u_k = integer[k] * integer_cycles, special[k] * special_cycles
-        x_k = fp64[k] * fp64_cycles
-        f_k = single_precision(fp32[k], fp32_cycles, integer[k], unified, u_k, x_k, one_pipe)
-        s_k = load_store(accesses[k], load_store_cycles, wavefronts[k], shared_cycles,
-                         l1_sectors[k], l1_cycles)  # fmt: skip
-        c_k = l2_sectors[k] * t_l2
-        h_k = through_dram(dram_sectors[k], t_dram, link_time[k], active_sm, core_clock)
-        a_k = arithmetic(i_k, f_k, n_k, u_k, x_k)
-        d_k = dependent(chain[k], alu_latency, share, matrix_chain[k])
-        z_k = wait(shared_loads[k], barriers[k], shared_latency, share)
-        y_k = arithmetic_wait(d_k, schedulers, a_k) + z_k
-        l_k = arithmetic(instructions[k] * t_i, f_k, n_k, u_k, x_k)
+        D, on_lanes, M = demands_in_stage(
+            instructions[k] * t_i, matrix[k], fp32[k], integer[k], special[k], fp64[k], accesses[k],
+            wavefronts[k], l1_sectors[k], l2_sectors[k], dram_sectors[k], link_time[k], fp32_cycles,
+            integer_cycles, special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles,
+            shared_cycles, l1_cycles, t_l2, t_dram, active_sm, core_clock,
+        )  # fmt: skip
         if k == 0:
-            T_entry = entry(W, l_k, s_k, memory(c_k, h_k), begun, entries)
-        m_k = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
-        e_k = 0.0
-        one_k = own_k = turn_k = free_k = alone(a_k, s_k, memory(c_k, h_k), y_k + m_k, schedulers)
-        if buffers[k] > 0.0:
-            own_k = work_alone(a_k, s_k, d_k, z_k, schedulers, W, asynchronous)
-            b_k = ahead_of_copies(own_k, l_k, d_k, z_k, schedulers, W, asynchronous)
-            turn_k = turn(b_k, m_k, W, memory(c_k, h_k), buffers[k])
-            one_k, e_k = max(own_k, turn_k), a_buffer(W, memory(c_k, h_k), buffers[k])
-            free_k = undisturbed(own_k, turn_k, W, memory(c_k, h_k), c_k, buffers[k])
-        all_i, all_f, all_n, all_u = all_i + i_k, all_f + f_k, all_n + n_k, all_u + u_k
-        all_x, all_s, all_c, all_h = all_x + x_k, all_s + s_k, all_c + c_k, all_h + h_k
-        all_z, all_one, all_own = all_z + y_k + m_k, all_one + one_k, all_own + own_k
-        all_shared += wavefronts[k] * shared_cycles
-        all_l1, executed = all_l1 + l1_sectors[k] * l1_cycles, executed + instructions[k]
-        all_t, all_turn = all_t + matrix_time[k], all_turn + turn_k
-        i, f, n, u, x = i + i_k, f + f_k, n + n_k, u + u_k, x + x_k
-        s, c, h, one, own = s + s_k, c + c_k, h + h_k, one + one_k, own + own_k
-        turns, free, all_free = turns + turn_k, free + free_k, all_free + free_k
-        e, all_e = e + e_k, all_e + e_k
+            T_entry = entry(W, on_lanes, D.load_store, M, begun, entries)
+        C = dependent(chain[k], alu_latency, share, matrix_chain[k])
+        Z = wait(shared_loads[k], barriers[k], shared_latency, share)
+        Z_M = load_wait(cache_wait[k], dram_loads[k], dram_latency, link_wait[k], core_clock)
+        time, own_wait = times_in_stage(
+            D, M, on_lanes, C, Z, Z_M, buffers[k], schedulers, W, asynchronous
+        )
+        total, total_time = added(total, D), added(total_time, time)
+        since, since_time = added(since, D), added(since_time, time)
+        waited, executed = waited + own_wait + Z_M, executed + instructions[k]
+        in_shared += wavefronts[k] * shared_cycles
+        in_l1, in_matrix = in_l1 + l1_sectors[k] * l1_cycles, in_matrix + matrix_time[k]
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1 and (k == len(instructions) - 1 or barriers[k] > 0.0):
-            p, q, r = by_length(i, f, n, u, x, unified, one_pipe)
-            T, T_f = round_of(active_blocks, 1.0, W, schedulers, own, one, turns, free,
-                              p, q, r, s, c, h, e, specialized)  # fmt: skip
-            T_c, T_cf = round_of(least, fewer, W, schedulers, own, one, turns, free,
-                                 p, q, r, s, c, h, e, specialized)  # fmt: skip
-            serial, serial_tail = serial + T, serial_tail + T_c
-            serial_free, serial_free_tail = serial_free + T_f, serial_free_tail + T_cf
-            i = f = n = u = x = s = c = h = one = own = turns = free = e = 0.0
+            lanes = demands_on_lanes(since, unified, one_pipe)
+            T = times_of_rounds(grid, W, schedulers, since, since_time, lanes, specialized)
+            serial, since, since_time = added(serial, T), NO_DEMANDS, NO_TIMES
 
-    all_a, q, r = by_length(all_i, all_f, all_n, all_u, all_x, unified, one_pipe)
-    D_max = longest(all_a, all_s, all_c, all_h)
+    total_lanes = demands_on_lanes(total, unified, one_pipe)
+    D_max = longest(total_lanes.first, total.load_store, total.l2, total.dram)
     if corrected:
-        s, c, h, own, one, turns, free = all_s, all_c, all_h, all_own, all_one, all_turn, all_free
-        T, T_f = round_of(active_blocks, 1.0, W, schedulers, own, one, turns, free,
-                          all_a, q, r, s, c, h, all_e, specialized)  # fmt: skip
-        T_c, T_cf = round_of(least, fewer, W, schedulers, own, one, turns, free,
-                             all_a, q, r, s, c, h, all_e, specialized)  # fmt: skip
+        T = times_of_rounds(grid, W, schedulers, total, total_time, total_lanes, specialized)
         if len(instructions) > 1:
-            T, T_c = with_barriers(T, serial, active_blocks), with_barriers(T_c, serial_tail, least)
-            T_f = with_barriers(T_f, serial_free, active_blocks)
-            T_cf = with_barriers(T_cf, serial_free_tail, least)
-        T_later = after_first(T, T_f, N, memory(c, h), specialized)
-        T_entry = T_entry if all_e > 0.0 else 0.0
-        T = first_round(T, one, T_entry, blocks, active_blocks, n_sm, block_start)
-        T_only = first_round(T_c, one, T_entry, blocks, active_blocks, n_sm, block_start)
-        T_c = (
-            after_first(T_c, T_cf, N_tail * fewer, memory(c, h), specialized)
-            if rounds > 0.0
-            else T_only
-        )
-        cycles = all_rounds(rounds, T, T_later, T_c if left > 0.0 else 0.0)
+            T = with_all_barriers(T, serial, grid)
+        cycles = cycles_of_rounds(grid, T, total, total_time, T_entry, N, W, blocks, n_sm,
+                                  block_start, specialized)  # fmt: skip
         cycles = exec_cycles(cycles, blocks, block_start, kernel_launch, core_clock)
-        cycles = within_power(cycles, blocks, W, all_t, core_clock)
-        waits = is_latency_bound(N, D_max, all_turn)
+        cycles = within_power(cycles, blocks, W, in_matrix, core_clock)
+        waits = is_latency_bound(N, D_max, total_time.turns)
     else:
-        cycles = exec_cycles_printed(blocks, warps_per_block, active_sm, D_max)
+        cycles = exec_cycles_printed(blocks, W, active_sm, D_max)
         waits = False
-    by_arithmetic = all_a >= D_max
-    by_load_store = all_s >= D_max
-    # The load-store pipeline serves shared memory and L1: the one with more to do.
-    served = SHARED if all_shared >= all_l1 else MEMORY
-    component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
-    bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
-    regime = WAITING if waits else component
-    bound_code = LATENCY if waits else bottleneck
-    per_sm = blocks * warps_per_block / active_sm
-    CPI = cycles / (executed * per_sm)
-    return {
-        "execution_cycles": cycles,
-        "cycles_per_instruction": CPI,
-        "core_activity": min(1.0, all_a * per_sm / cycles),
-        "memory_activity": min(1.0, all_h * per_sm / cycles),
-        "regime": regime,
-        "bound": bound_code,
-        "arithmetic_cycles": all_a * per_sm,
-        "load_store_cycles": all_s * per_sm,
-        "memory_cycles": max(all_c, all_h) * per_sm,
-        "wait_cycles": launch_cycles + all_z,
-        "utilisation": min(1.0, D_max * per_sm / cycles),
-    }
+    per_sm = blocks * W / active_sm
+    return results_of(cycles, waits, total, total_lanes.first, D_max, in_shared, in_l1, executed,
+                      launch_cycles + waited, per_sm)  # fmt: skip
 
 
 MODEL = Model(

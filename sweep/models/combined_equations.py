@@ -6,6 +6,8 @@ They go from one warp to the whole kernel: what a warp demands (1 to 5) and wait
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sweep.models.base import equations
@@ -45,6 +47,14 @@ def slots(issued, matrix):
     return max(issued, matrix)
 
 
+class Lanes(NamedTuple):
+    """Demands of a warp on lanes, the longest first [cycle]."""
+
+    first: float
+    second: float
+    third: float
+
+
 def by_length(issued, single_precision, integers, specials, doubles, unified, one_pipe):
     """Return the three longest demands on lanes, the longest first.
 
@@ -53,7 +63,7 @@ def by_length(issued, single_precision, integers, specials, doubles, unified, on
     integers_apart, others_apart = 1.0 - unified, 1.0 - one_pipe
     more, less = max(single_precision, integers), integers_apart * min(single_precision, integers)
     longer, shorter = others_apart * max(specials, doubles), others_apart * min(specials, doubles)
-    return max(max(more, longer), issued), min(more, longer), max(less, shorter)
+    return Lanes(max(max(more, longer), issued), min(more, longer), max(less, shorter))
 
 
 @_equation("2", "S", "cycle", "demand of a warp on the load-store pipeline")
@@ -251,31 +261,6 @@ def of_copies(blocks, copy, filled, turn, specialized):
 def undisturbed(work_alone, turn, warps_per_block, memory, through_l2, buffers):
     """Longer of work and of the buffers' turns, in which copies take their time in L2 alone."""
     return max(work_alone, turn - warps_per_block * (memory - through_l2) / buffers)
-
-
-def round_of(
-    blocks, share, warps_per_block, schedulers, own, one, turn, free, first, second, third,
-    load_store, l2, dram, filled, specialized,
-):  # fmt: skip
-    """Return the time of a round of blocks: (8), or (14), and what it is where DRAM is free.
-
-    Warps are customers of all stations. Blocks that copies feed are in step: they are customers of
-    one station, lanes and load-store pipeline side by side, where (8) is its bound (8c).
-    """
-    N, m, D_1, kept = warps(blocks, warps_per_block), schedulers, first, 1.0
-    if filled > 0.0:
-        D_1 = warps_per_block * side_by_side(first, load_store, specialized)
-        # Stages without copies count what one warp takes alone (8a): all take at least this long.
-        N, m, kept, own = blocks, 1.0, 0.0, max(own, warps_per_block * max(first, load_store))
-    T = T_free = round_cycles(
-        N, m, own, D_1, kept * second, kept * third, kept * load_store, kept * l2, kept * dram
-    )
-    if filled > 0.0:
-        copy = warps_per_block * share * memory(l2, dram)
-        copied = of_copies(blocks, copy, share * filled, turn, specialized)
-        T = beside_copies(T, copied, one, specialized)
-        T_free = beside_copies(T_free, blocks * warps_per_block * share * l2, free, specialized)
-    return T, T_free
 
 
 @_equation("9", "T", "cycle", "time of a round")
