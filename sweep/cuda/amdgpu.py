@@ -48,15 +48,23 @@ MOST_WAVES = 4
 _NO_COMPILER = (
     "no compiler for AMD's GPUs is installed: `pip install ziglang==0.12.1`, or clang on the path"
 )
-_OPTIONS = (
-    "-x", "hip", "--offload-device-only", "-nogpulib", "-nogpuinc", "-nostdinc", "-nostdinc++",
-    "-O3", "-S", "-w", "-target", "x86_64-linux-gnu",
+_OPTIONS = ("-nogpulib", "-O3", "-S", "-w", "-mcode-object-version=5")
+"""From version 5 on the size of a block stands behind the arguments."""
+
+_HIP = (
+    "-x", "hip", "--offload-device-only", "-nogpuinc", "-nostdinc", "-nostdinc++",
+    "-target", "x86_64-linux-gnu", "-include", "hip/hip_runtime.h",
+)  # fmt: skip
+_OPENCL = (
+    "-x", "cl", "-target", "amdgcn-amd-amdhsa", "-cl-no-stdinc", "-include", "opencl-c-base.h",
+    "-include", "hip/opencl.h",
 )  # fmt: skip
 _USER = {  # scalar registers that the launch fills, in order, with their number
     "private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2,
     "dispatch_id": 2, "flat_scratch_init": 2, "private_segment_size": 1,
 }  # fmt: skip
 _SPECIAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)\w*_(f16|f32)|v_(mul_(lo|hi)|mad_[ui]64)")
+_ARGUMENT = re.compile(r"\.offset: +(\d+)(?:\s+\.(?!value_kind)\w+: .*)*\s+\.value_kind: +(\w+)")
 _MOVE = re.compile(r"v_(mov|accvgpr|readlane|writelane|readfirstlane|swap|nop)")
 _FREE = ("s_waitcnt", "s_nop", "s_delay", "s_clause", "s_barrier", "s_endpgm", "s_inst", "s_code")
 
@@ -87,17 +95,28 @@ class Clang:
         """
         headers = Path(__file__).parent
         with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
-            path, out = Path(folder, f"{Path(name).stem}.hip"), Path(folder, "code.s")
+            is_opencl, zig = name.endswith(".cl"), _zig()
+            path = Path(folder, Path(name).stem + (".cl" if is_opencl else ".hip"))
+            out = Path(folder, "code.s")
             path.write_text(source, encoding="utf-8")
-            words = [*self.command, *_OPTIONS, f"--offload-arch={target}", f"-I{headers}"]
-            words += ["-include", "hip/hip_runtime.h", *options, "-o", str(out), str(path)]
+            words = [*self.command, *_OPTIONS, *(_OPENCL if is_opencl else _HIP), f"-I{headers}"]
+            words.append(f"-mcpu={target}" if is_opencl else f"--offload-arch={target}")
+            if is_opencl and zig and "ziglang" in self.command:  # it does not search its own folder
+                words.append(f"-isystem{zig / 'lib' / 'include'}")
+            words += [*options, "-o", str(out), str(path)]
             try:
                 done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
             except subprocess.TimeoutExpired:
                 raise CompileError(f"{name}: not compiled after {SECONDS} s") from None
             if done.returncode or not out.exists():
-                raise CompileError(first_error(done.stderr, name))
+                raise CompileError(first_error(done.stderr.replace(f"{folder}/", ""), name))
             return out.read_text(encoding="utf-8")
+
+
+def _zig() -> Path | None:
+    """Return the folder of the wheel with the compiler, if it is installed."""
+    found = importlib.util.find_spec("ziglang")
+    return Path(found.origin).parent if found and found.origin else None
 
 
 @cache
@@ -110,7 +129,7 @@ def load() -> Clang:
         There is none.
     """
     commands: list[tuple[str, ...]] = []
-    if importlib.util.find_spec("ziglang") is not None:
+    if _zig():
         commands.append((sys.executable, "-m", "ziglang", "clang"))
     commands += [(found,) for name in ("hipcc", "clang") if (found := shutil.which(name))]
     for command in commands:
@@ -173,7 +192,7 @@ def kernel_in(text: str, entry: str = "") -> Kernel:
     metadata = text[text.index(".amdgpu_metadata") :]
     mine = next(p for p in metadata.split("  - .agpr_count")[1:] or metadata.split("  - .args")[1:]
                 if re.search(rf"\.name: +{re.escape(name)}\s", p))  # fmt: skip
-    found = re.findall(r"\.offset: +(\d+)\s+\.size: +\d+\s+\.value_kind: +(\w+)", mine)
+    found = _ARGUMENT.findall(mine)
     target = re.search(r"amdgcn-amd-amdhsa--(gfx\w+)", text)
     lines = body[: body.index(".section")].splitlines()[2:]
     is_gfx9 = target is None or target[1].startswith("gfx9")
@@ -183,7 +202,12 @@ def kernel_in(text: str, entry: str = "") -> Kernel:
 
 
 def findings(
-    kernel: Kernel, block: Block | None, arguments: Mapping[str, float], *, count: bool
+    kernel: Kernel,
+    block: Block | None,
+    arguments: Mapping[str, float],
+    blocks: int | None = None,
+    *,
+    count: bool,
 ) -> dict[str, float]:
     """Return what machine code shows of a kernel: registers, shared memory, spills, instructions.
 
@@ -205,27 +229,36 @@ def findings(
     if count:
         if block is None:
             raise CompileError("the macros do not determine the size of a block")
-        executed, found["load_waits"] = executions(kernel, block, arguments)
+        executed, found["load_waits"] = executions(kernel, block, arguments, blocks)
     else:
         executed = np.ones(len(kernel.code.lines))
     return found | counted(kernel, executed, all_classes=count)
 
 
 def executions(
-    kernel: Kernel, block: Block, arguments: Mapping[str, float]
+    kernel: Kernel, block: Block, arguments: Mapping[str, float], blocks: int | None = None
 ) -> tuple[np.ndarray, float]:
     """Return how often a wavefront executes each line, and waits for loads: means over a block."""
+    if any(line[0].name == "s_swappc_b64" for line in kernel.code.lines):
+        raise CompileError("the kernel calls a function that is not part of it")
     user = [name for name, n in _USER.items() if kernel.facts.get(f"user_sgpr_{name}")
             for _ in range(n)]  # fmt: skip
     user += ["other"] * (kernel.facts["user_sgpr_count"] - len(user))
     kernarg = user.index("kernarg_segment_ptr") if "kernarg_segment_ptr" in user else 0
     user += [f"block_{d}" for d in "xyz" if kernel.facts.get(f"system_sgpr_workgroup_id_{d}")]
-    words = {}
+    is_deep = kernel.facts.get("system_sgpr_workgroup_id_y")
+    words: dict[int, int] = {}
     for position, (offset, kind) in enumerate(kernel.arguments):
         if str(position) in arguments:
-            words[offset] = int(arguments[str(position)]) & MASK
-        elif kind.startswith("hidden_group_size_"):
-            words[offset] = block["xyz".index(kind[-1])]
+            value = int(arguments[str(position)])  # the next argument may have its high word
+            words |= {offset: value & MASK, offset + 4: value >> 32 & MASK}
+        elif kind.startswith("hidden_group_size_"):  # two share a word
+            place, bits = offset // 4 * 4, 8 * (offset % 4)
+            words[place] = words.get(place, 0) | block["xyz".index(kind[-1])] << bits
+        elif kind.startswith("hidden_global_offset_"):
+            words |= {offset: 0, offset + 4: 0}
+        elif kind == "hidden_block_count_x" and blocks and not is_deep:
+            words[offset] = blocks
     lanes, n_threads = kernel.lanes, block[0] * block[1] * block[2]
     n_waves = -(-n_threads // lanes)
     chosen = sorted({i * n_waves // MOST_WAVES for i in range(MOST_WAVES)})

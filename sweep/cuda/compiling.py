@@ -80,15 +80,19 @@ class Task:
     trips: Mapping[str, float] = field(default_factory=dict)
     arguments: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def all_options(self) -> tuple[str, ...]:
-        """The compiler's options, with those that OpenCL C (``.cl``) needs."""
-        return (*opencl.OPTIONS, *self.options) if self.name.endswith(".cl") else self.options
+    def is_translated(self, capability: str) -> bool:
+        """Whether the source is OpenCL C (``.cl``) for NVRTC, which does not read it."""
+        return self.name.endswith(".cl") and not capability.startswith(amdgpu.PREFIX)
 
-    def cuda(self, macros: Sequence[str] = ()) -> tuple[str, list[str]]:
+    def all_options(self, capabilities: Sequence[str]) -> tuple[str, ...]:
+        """Return the compiler's options, with those that translated OpenCL C needs."""
+        is_translated = any(map(self.is_translated, capabilities))
+        return (*opencl.OPTIONS, *self.options) if is_translated else self.options
+
+    def given(self, capability: str, macros: Sequence[str] = ()) -> tuple[str, list[str]]:
         """Return the source and the options as the compiler takes them, with a variant's macros."""
-        options = [*self.all_options, *macros]
-        if not self.name.endswith(".cl"):
+        options = [*self.all_options([capability]), *macros]
+        if not self.is_translated(capability):
             return self.source, options
         # A macro such as N may not reach what stands before the source.
         defined = [option[2:] for option in options if option.startswith("-D")]
@@ -98,7 +102,7 @@ class Task:
     def key(self, capability: str, macros: Sequence[str], launch: Launch) -> str:
         """Return the hash of everything that a variant's findings depend on."""
         counted = [__version__, self.trips, self.arguments, launch] if self.count else []
-        parts = [*self.cuda(macros), self.entry, capability, counted]
+        parts = [*self.given(capability, macros), self.entry, capability, counted]
         version = compiler_for(capability).version
         return hashlib.sha256(json.dumps([version, *parts], sort_keys=True).encode()).hexdigest()
 
@@ -166,9 +170,9 @@ def compile_all(
     SweepError
         The compiler is missing or does not know a capability, or no variant compiles.
     """
-    task.cuda()  # what cannot be translated is refused at once
     for capability in capabilities:
-        _check_capability(task, capability)
+        task.given(capability)  # what cannot be translated is refused at once
+        _check_capability(capability)
     blocks = {number: variants.block(number) for number in variants.sample(most)}
     # No GPU launches a larger block, so nothing is to be known of it.
     chosen = [n for n, block in blocks.items() if math.prod(block or ()) <= MOST_THREADS]
@@ -191,10 +195,8 @@ def compile_all(
     return Compiled(rows, len(blocks), failures, reasons[0] if reasons else "")
 
 
-def _check_capability(task: Task, capability: str) -> None:
-    """Refuse a compute capability for which the source cannot be compiled."""
-    if capability.startswith(amdgpu.PREFIX) and task.name.endswith(".cl"):
-        raise SweepError(f"{task.name}: for {capability} give a HIP source, not OpenCL C")
+def _check_capability(capability: str) -> None:
+    """Refuse a compute capability for which nothing can be compiled."""
     compiler = compiler_for(capability)
     if capability not in compiler.capabilities:
         known = ", ".join(compiler.capabilities)
@@ -286,7 +288,7 @@ def _compile(job: tuple[Task, str, int, list[str], Launch]) -> tuple[str, int, A
         finding = json.loads(content)
     else:
         try:
-            source, options = task.cuda(macros)
+            source, options = task.given(capability, macros)
             output = compiler_for(capability).compile(source, task.name, capability, options)
             finding = _findings(output, task, *launch)
         except SweepError as error:
@@ -302,7 +304,7 @@ def _findings(
     found: dict[str, Any]
     if isinstance(output, str):
         kernel = amdgpu.kernel_in(output, task.entry)
-        of_code = partial(amdgpu.findings, kernel, block, task.arguments)
+        of_code = partial(amdgpu.findings, kernel, block, task.arguments, blocks)
         found, count = of_code(count=False), partial(of_code, count=True)
     else:
         entry, found = resources(output.log, task.entry)
@@ -334,7 +336,7 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         "compiler": ", ".join({compiler_for(row[0]).version: 0 for row in compiled.rows}),
         "source": Path(task.name).name,
         "source_sha256": hashlib.sha256(task.source.encode()).hexdigest(),
-        "options": " ".join(task.all_options) or "none",
+        "options": " ".join(task.all_options(list(rows))) or "none",
         **{
             f"{name}s": ", ".join(f"{key} = {value:g}" for key, value in numbers.items())
             for name, numbers in (("trip", task.trips), ("argument", task.arguments))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sweep.cuda.wave_arithmetic import VECTOR
+from sweep.cuda.wave_arithmetic import VECTOR, WIDE
 
 _REGISTER = re.compile(r"^([sva])(\d+)$")
 _RANGE = re.compile(r"^([sva])\[(\d+):(\d+)\]$")
@@ -72,6 +72,8 @@ def _one(text: str) -> Instruction:
     operands = tuple(o.strip() for o in _split(rest))
     if operands:  # modifiers follow the last operand
         operands = (*operands[:-1], operands[-1].split(" ")[0])
+    if name == "v_pk_mov_b32" and "op_sel:[0,1]" in rest and len({*operands[1:]}) == 1:
+        name, operands = "v_pk_mov_b64", operands[:2]  # copies both words
     to_exec = name.startswith("v_cmpx")
     n = 0 if _NO_RESULT.match(name) else 2 if TWO_RESULTS.match(name) else 1
     n = len(operands) - 2 if to_exec else n
@@ -92,7 +94,7 @@ def _one(text: str) -> Instruction:
         reads += PAIRS["vcc"]
     if is_scratch(text):
         (reads if writes else writes).append("scratch")
-    if not (name in VECTOR or name.startswith(_KNOWN)):
+    if not (name in VECTOR or name in WIDE or "_co_" in name or name.startswith(_KNOWN)):
         reads = []
     return Instruction(name, operands, text, tuple(writes), tuple(reads))
 
@@ -163,16 +165,28 @@ class Code:
         return self._cache[start, stop]
 
     @cached_property
-    def followed(self) -> tuple[bool, ...]:
-        """Whether branches may depend on what each line does, by the names of registers."""
+    def followed(self) -> tuple[tuple[bool, ...], ...]:
+        """Whether branches may depend on what each line does, by the names of registers.
+
+        Nothing for a line on which none depends; otherwise, for each of its instructions, whether
+        what it reads is followed, too.
+        """
         wanted = {"exec_lo", "exec_hi"}
         marked: set[int] = set()
+        # Only where integers are divided, floating-point numbers decide branches.
+        divides = any(line[0].name == "v_rcp_iflag_f32" for line in self.lines)
         while True:
             before = len(wanted), len(marked)
             for i, line in enumerate(self.lines):
                 for one in line:
                     if one.name.startswith("s_cbranch") or not wanted.isdisjoint(one.writes):
-                        wanted.update(one.reads)
                         marked.add(i)
+                        # The carry of an address is of interest only with its sum.
+                        is_aside = "_co_" in one.name and wanted.isdisjoint(one.writes[:1])
+                        if not is_aside and (divides or not one.name.endswith("_f32")):
+                            wanted.update(one.reads)
             if before == (len(wanted), len(marked)):
-                return tuple(i in marked for i in range(len(self.lines)))
+                return tuple(
+                    tuple(wanted.issuperset(one.reads) for one in line) if i in marked else ()
+                    for i, line in enumerate(self.lines)
+                )

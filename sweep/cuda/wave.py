@@ -19,12 +19,13 @@ import numpy as np
 from sweep.cuda.machine_code import LOAD, TWO_RESULTS, Code, Instruction, registers
 from sweep.cuda.nvrtc import CompileError
 from sweep.cuda.wave_arithmetic import (
+    AS,
     COMPARISONS,
     LOGIC,
     MASK,
     SCALAR,
     VECTOR,
-    signed,
+    WIDE,
     signed_scalar,
 )
 
@@ -33,6 +34,9 @@ MOST_STEPS = 3_000_000
 """Stretches of code without a branch, and followed instructions, of a wavefront at most."""
 
 DEPENDS = "a branch depends on loaded data"
+_ARGUMENTS_AT = 1 << 40
+"""Where the arguments lie: an address that no sum of small numbers makes."""
+
 _NUMBER = re.compile(r"^-?(0x[0-9a-f]+|\d+)$")
 
 
@@ -101,12 +105,30 @@ class Wave:
     def vector(self, operand: str) -> Any:
         """Return an operand for each lane."""
         found = registers(operand)
-        if operand.startswith(("-", "|", "neg", "abs")) and found:
-            return np.full(self.lanes, UNKNOWN)
+        if operand.startswith(("-", "|")) and found:  # of a floating-point number
+            value = self.vector(found[0])
+            size = value & MASK >> 1 if "|" in operand else value
+            return np.where(value == UNKNOWN, value, size ^ (operand[0] == "-") << 31)
         if found and found[0][0] in "va" and found[0] != "vcc_lo":
             return self.vectors.get(found[0], np.full(self.lanes, UNKNOWN))
         value = self.scalar(operand) if len(found) < 2 else None
         return np.full(self.lanes, UNKNOWN if value is None else value & MASK)
+
+    def words(self, operand: str, n: int) -> list[Any]:
+        """Return the words of an operand for each lane, the low one first."""
+        if n == 1:
+            return [self.vector(operand)]
+        if found := registers(operand):
+            return [self.vector(name) for name in found]
+        number = self.scalar(operand)
+        words = [UNKNOWN if number is None else number >> shift & MASK for shift in (0, 32)]
+        return [np.full(self.lanes, word) for word in words]
+
+    def set_mask(self, operand: str, chosen: Any, known: Any) -> None:
+        """Write a mask of the active lanes for which something holds."""
+        active = self.active
+        mask = sum(1 << int(lane) for lane in np.flatnonzero(chosen & active))
+        self.set_scalar(operand, mask if np.all(known[active]) else None)
 
     def set_vector(self, name: str, value: Any, active: Any) -> None:
         """Write the active lanes of a register."""
@@ -123,13 +145,16 @@ class Wave:
         """
         counts = np.zeros(len(code.lines), np.int64)
         place, followed = 0, code.followed
+        self.scalars |= {
+            name: _ARGUMENTS_AT >> (32 * i) & MASK for i, name in enumerate(self.kernarg)
+        }
         for _ in range(MOST_STEPS):
             start = place
             while not followed[place] and code.lines[place][0].name not in ("s_branch", "s_endpgm"):
                 place += 1
             counts[start : place + 1] += 1
             self._wait(code, start, place + 1)
-            line = code.lines[place]
+            line, are_known = code.lines[place], followed[place]
             name = line[0].name
             place += 1
             if name == "s_endpgm":
@@ -139,11 +164,11 @@ class Wave:
             elif name.startswith("s_cbranch"):
                 place = code.labels[line[0].operands[0]] if self._branches(name) else place
             elif len(line) == 1:
-                self._execute(line[0])
+                self._execute(line[0], *are_known)
             else:  # both of a pair read before either writes
                 other = Wave(self.lanes, self.scalars, dict(self.vectors), self.kernarg, {})
-                self._execute(line[0])
-                other._execute(line[1])
+                self._execute(line[0], are_known[0])
+                other._execute(line[1], are_known[1])
                 for written in line[1].writes:
                     if written in other.vectors:
                         self.vectors[written] = other.vectors[written]
@@ -172,9 +197,15 @@ class Wave:
             return bool(value) == (what == "scc1")
         return (self.mask(what.rstrip("zn")) == 0) == (not what.endswith("nz"))
 
-    def _execute(self, one: Instruction) -> None:
+    def _execute(self, one: Instruction, is_known: bool) -> None:
         name, operands = one.name, one.operands
-        if "scratch" in one.writes or "scratch" in one.reads:
+        if not is_known:
+            for register in one.writes:
+                if register[0] in "va" and register[:3] != "vcc":
+                    self.set_vector(register, UNKNOWN, self.active)
+                else:
+                    self.scalars[register] = None
+        elif "scratch" in one.writes or "scratch" in one.reads:
             self._scratch(one)
         elif name.startswith("s_"):
             if not name.startswith(("s_waitcnt", "s_barrier", "s_nop", "s_delay", "s_clause")):
@@ -193,6 +224,8 @@ class Wave:
             lane, written = self.scalar(operands[2]), self.scalar(operands[1])
             where = np.arange(self.lanes) == lane if lane is not None else True
             self.set_vector(operands[0], UNKNOWN if written is None else written & MASK, where)
+        elif name in WIDE:
+            self._wide(one)
         else:
             self._vector(one)
 
@@ -211,6 +244,21 @@ class Wave:
                 unknown = np.full(self.lanes, UNKNOWN)
                 self.set_vector(name, self.scratch.get(key, unknown), self.active)
 
+    def _wide(self, one: Instruction) -> None:
+        sizes, operation = WIDE[one.name]
+        operands = [*zip(one.operands[-len(sizes) :], sizes, strict=True)]
+        words = [self.words(operand, n) for operand, n in operands]
+        low = np.all([own[0] != UNKNOWN for own in words], axis=0)
+        high = low & np.all([own[-1] != UNKNOWN for own in words], axis=0)
+        numbers = (np.maximum(own, 0).astype(np.uint64) for own in words)
+        result = operation(*(own[0] + (own[-1] << 32) * (len(own) - 1) for own in numbers))
+        for name, known in zip(registers(one.operands[0]), (low, high), strict=True):
+            word = np.where(known, (result & MASK).astype(np.int64), UNKNOWN)
+            self.set_vector(name, word, self.active)
+            result = result >> 32
+        for name in one.writes[2:]:
+            self.scalars[name] = None
+
     def _vector(self, one: Instruction) -> None:
         operation, active = VECTOR.get(one.name), self.active
         n = 2 if TWO_RESULTS.match(one.name) else 1
@@ -226,40 +274,49 @@ class Wave:
         result = np.full(self.lanes, UNKNOWN)
         if operation is not None and one.operands:
             known = np.all([value != UNKNOWN for value in values], axis=0)
-            result = np.where(known, operation(*values) & MASK, UNKNOWN)
-        elif one.operands and n == 2 and "co_u32" in one.name and "ci" not in one.name:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                result = np.where(known, operation(*values) & MASK, UNKNOWN)
+        elif one.operands and n == 2 and "_co_" in one.name:
             known = (values[0] != UNKNOWN) & (values[1] != UNKNOWN)
-            a, b = (values[1], values[0]) if "subrev" in one.name else values[:2]
+            a, b = (values[1], values[0]) if "rev" in one.name else values[:2]
+            if len(values) > 2:  # with a carry
+                carry = self.scalar(one.operands[4])
+                known &= carry is not None
+                b = b + lanes_of(carry or 0, self.lanes)
             total = a - b if "sub" in one.name else a + b
             result = np.where(known, total & MASK, UNKNOWN)
-            self.set_scalar(one.operands[1], None)
+            self.set_mask(one.operands[1], total >> 32 != 0, known)
         for name in one.writes:
             if name[0] in "va" and not name.startswith("vcc"):
                 first = name == registers(one.operands[0])[0]
                 self.set_vector(name, result if first else np.full(self.lanes, UNKNOWN), active)
-            elif operation is None and "co_u32" not in one.name:
+            elif operation is None and "_co_" not in one.name:
                 self.scalars[name] = None
 
     def _compare(self, one: Instruction) -> None:
-        found = re.match(r"v_cmp(x?)_(\w+)_([iu])(16|32)$", one.name)
-        inputs = [self.vector(o) for o in one.operands[-2:]]
-        active, mask = self.active, None
-        known = (inputs[0] != UNKNOWN) & (inputs[1] != UNKNOWN)
-        if found and found[2] in COMPARISONS and bool(np.all(known[active])):
-            if found[3] == "i":
-                inputs = [signed(x) for x in inputs]
-            lanes = np.flatnonzero(COMPARISONS[found[2]](*inputs) & active)
-            mask = sum(1 << int(lane) for lane in lanes)
+        found = re.match(r"v_cmpx?_(\w+)_(?:([iu])(16|32|64)|(f)32)$", one.name)
+        chosen, known = np.zeros(self.lanes, bool), np.zeros(self.lanes, bool)
+        if found and found[1] in COMPARISONS:
+            read = AS[found[2] or found[4]]
+            pairs = [self.words(o, 2 if found[3] == "64" else 1) for o in one.operands[-2:]]
+            known = np.all([word != UNKNOWN for pair in pairs for word in pair], axis=0)
+            # The high words may have a sign, and decide unless they are equal.
+            highs = [read(words[-1]) for words in pairs]
+            compare = COMPARISONS[found[1]]
+            lows = compare(pairs[0][0], pairs[1][0])
+            chosen = compare(*highs)
+            if found[3] == "64":
+                chosen = np.where(highs[0] == highs[1], lows, chosen)
         if len(one.operands) == 3:
-            self.set_scalar(one.operands[0], mask)
+            self.set_mask(one.operands[0], chosen, known)
         if one.name.startswith("v_cmpx"):
-            self.set_scalar("exec" if self.lanes == 64 else "exec_lo", mask)
+            self.set_mask("exec" if self.lanes == 64 else "exec_lo", chosen, known)
 
     def _load_arguments(self, one: Instruction) -> None:
-        base = self.scalar(one.operands[2]) if len(one.operands) > 2 else 0
-        known = tuple(registers(one.operands[1])) == self.kernarg and base is not None
+        parts = [self.scalar(operand) for operand in one.operands[1:3]]
+        start = sum(part or 0 for part in parts) - _ARGUMENTS_AT
         for i, word in enumerate(registers(one.operands[0])):
-            self.scalars[word] = self.arguments.get((base or 0) + 4 * i) if known else None
+            self.scalars[word] = None if None in parts else self.arguments.get(start + 4 * i)
 
     def _save_mask(self, one: Instruction) -> None:
         wide = one.name.endswith("64")

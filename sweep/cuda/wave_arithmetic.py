@@ -35,6 +35,18 @@ def bit_field(value: Any, offset: Any, width: Any) -> Any:
     return (value >> (offset & 31)) & ((1 << (width & 31)) - 1)
 
 
+def real(word: Any) -> Any:
+    """Return the floating-point numbers that words stand for."""
+    return (word & MASK).astype(np.uint32).view(np.float32)
+
+
+def bits(number: Any) -> Any:
+    """Return floating-point numbers of 32 bits as words."""
+    return number.astype(np.float32).view(np.uint32).astype(np.int64)
+
+
+AS = {"i": signed, "u": lambda x: x, "f": real}
+"""What words are by the letter of a type."""
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
 } | {"lg": operator.ne}
@@ -50,6 +62,7 @@ SCALAR: dict[str, Callable[..., int]] = {
     "s_mov": lambda a: a, "s_movk": lambda a: a, "s_not": operator.invert,
     **{f"s_{name}": LOGIC[name] for name in SHARED},
     "s_add": operator.add, "s_sub": operator.sub, "s_mul": operator.mul,
+    "s_mul_hi_u32": lambda a, b: a * b >> 32,
     "s_addc": lambda a, b, c: a + b + c, "s_subb": lambda a, b, c: a - b - c,
     "s_nand": lambda a, b: ~(a & b), "s_nor": lambda a, b: ~(a | b),
     "s_xnor": lambda a, b: ~(a ^ b),
@@ -74,7 +87,6 @@ VECTOR: dict[str, Callable[..., Any]] = {
     "v_ashrrev_i32": lambda a, b: signed(b) >> (a & 31),
     "v_bfe_u32": bit_field, "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
     "v_mul_i32_i24": lambda a, b: signed_24(a) * signed_24(b),
-    "v_mad_u64_u32": lambda a, b, c: signed(a) * signed(b) + c,
     "v_mul_lo_u32": lambda a, b: signed(a) * signed(b),
     "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
     "v_mad_i32_i24": lambda a, b, c: signed_24(a) * signed_24(b) + c,
@@ -86,4 +98,18 @@ VECTOR: dict[str, Callable[..., Any]] = {
     "v_max_u32": np.maximum, "v_min_u32": np.minimum,
     "v_max_i32": lambda a, b: np.maximum(signed(a), signed(b)),
     "v_min_i32": lambda a, b: np.minimum(signed(a), signed(b)),
+    "v_mul_hi_u32": lambda a, b: (a.astype(np.uint64) * b.astype(np.uint64) >> 32).astype(np.int64),
+    # Integers are divided by numbers of 32 bits, whose error is mended afterwards.
+    "v_cvt_f32_u32": lambda a: bits(a), "v_rcp_iflag_f32": lambda a: bits(1 / real(a)),
+    "v_cvt_u32_f32": lambda a: np.clip(np.nan_to_num(real(a)), 0, MASK).astype(np.int64),
+    "v_mul_f32": lambda a, b: bits(real(a) * real(b)),
+    "v_trunc_f32": lambda a: bits(np.trunc(real(a))),
+    **dict.fromkeys(("v_mad_f32", "v_fma_f32"), lambda a, b, c: bits(real(a) * real(b) + real(c))),
 }  # fmt: skip
+WIDE: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
+    "v_mad_u64_u32": ((1, 1, 2), lambda a, b, c: a * b + c),
+    "v_lshl_add_u64": ((2, 1, 2), lambda a, b, c: (a << b) + c),
+    "v_lshlrev_b64": ((1, 2), lambda a, b: b << a),
+    **dict.fromkeys(("v_mov_b64", "v_pk_mov_b64"), ((2,), lambda a: a)),
+}
+"""Words of the operands, and what is computed of 64-bit numbers; low words need low words only."""

@@ -1,6 +1,7 @@
 """Machine code of AMD's GPUs: what wavefronts execute, by hand-written code and by clang itself."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,11 +69,32 @@ def test_waits__loads_under_way_together_are_waited_for_once():
 def test_arguments_decide_branches_and_loaded_data_stop():
     text = "s_load_dword s8, s[0:1], 0x0\ns_cmp_eq_u32 s8, 5\ns_cbranch_scc0 .end\nv_nop\n.end:\n"
     assert run(f"{text}s_endpgm")[0]["v_nop"] == 1
+    elsewhere = "s_add_u32 s10, s0, 8\ns_addc_u32 s11, s1, 0\n" + text.replace("0x0", "-0x8")
+    assert run(f"{elsewhere.replace('s[0:1]', 's[10:11]')}s_endpgm")[0]["v_nop"] == 1
+    with pytest.raises(CompileError, match="not part of it"):
+        amdgpu.executions(SimpleNamespace(code=Code.of(["s_swappc_b64 s[30:31], s[4:5]"])), (), {})
     with pytest.raises(CompileError, match="loaded data"):
         run(f"{text.replace('s[0:1]', 's[2:3]')}s_endpgm")
     with pytest.raises(CompileError, match="loaded data"):
         run("global_load_dword v1, v[2:3], off\nv_cmp_eq_u32_e32 vcc, 1, v1\n"
             "s_and_saveexec_b64 s[4:5], vcc\ns_cbranch_execz .end\n.end:\ns_endpgm")  # fmt: skip
+
+
+def test_words_of_64_bits__carry_and_are_compared():
+    text = """
+	v_mov_b32_e32 v2, 0
+	v_add_co_u32_e32 v1, vcc, -32, v0
+	v_addc_co_u32_e32 v2, vcc, 0, v2, vcc
+	v_lshl_add_u64 v[4:5], v[1:2], 1, v[1:2]
+	v_pk_mov_b32 v[6:7], v[4:5], v[4:5] op_sel:[0,1]
+	v_cmp_lt_u64_e32 vcc, s[8:9], v[6:7]
+	s_and_saveexec_b64 s[4:5], vcc
+	s_endpgm
+"""
+    # Lane 32 has 3 times 2 ** 32.
+    for most, chosen in ((3 * 2**32 - 1, 32), (3 * 2**32, 31), (0, 64)):
+        wave = run(text, s8=most % 2**32, s9=most >> 32)[1]
+        assert wave.mask("exec") == 2**64 - 2 ** (64 - chosen)
 
 
 def test_masks_survive_lanes_of_registers_and_scratch_memory():
@@ -160,3 +182,80 @@ def test_command__writes_rows_of_targets(tmp_path):
         assert found.look_up("", given)[0] == is_known
     given = values | {TARGET: target_number("gfx90a")}
     assert found.look_up("fp32", given)[0] == 1
+
+
+OPENCL = """
+float total(float4 v) { return dot(v, (float4)(1.0f)) + v.s3; }
+__kernel void sums(__global const float4 *in, __global float *out, ulong n, uint width,
+                   __local float *kept) {
+    const size_t lane = get_local_id(0);
+    float sum = 0.0f;
+    for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) sum += total(in[i].wzyx);
+    kept[lane] = sum;
+    for (size_t half_of = get_local_size(0) / 2; half_of > 0; half_of >>= 1) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane < half_of) kept[lane] += kept[lane + half_of];
+    }
+    if (get_global_id(0) / width < 10) out[get_global_id(0)] = native_exp(kept[0]);
+}
+"""
+
+HIP = """
+extern "C" __global__ void sums(const float4 *in, float *out, unsigned long n, uint width) {
+    extern __shared__ float kept[];
+    const unsigned long lane = threadIdx.x, all = blockDim.x, id = blockIdx.x * all + lane;
+    float sum = 0.0f;
+    for (unsigned long i = id; i < n; i += gridDim.x * all) {
+        const float4 v = in[i];
+        sum += fmaf(v.w, 1.0f, fmaf(v.z, 1.0f, v.y + v.x)) + v.x;
+    }
+    kept[lane] = sum;
+    for (unsigned long half = all / 2; half > 0; half >>= 1) {
+        __syncthreads();
+        if (lane < half) kept[lane] += kept[lane + half];
+    }
+    if ((uint) id / width < 10) out[id] = __builtin_amdgcn_exp2f(kept[0] * 1.442695f);
+}
+"""
+
+
+@needs_clang
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx1030", "gfx1100"])
+def test_opencl__executes_what_hip_does(target):
+    """Loops over blocks of the grid, 64-bit indices, and a quotient that decides who stores."""
+    found = []
+    for name, source in (("sums.cl", OPENCL), ("sums.hip", HIP)):
+        kernel = amdgpu.kernel_in(amdgpu.load().compile(source, name, target, ["-DT=1"]))
+        for width in (1000, 7):  # block 3 begins with thread 768: all store or none does
+            arguments = {"2": 2**20, "3": width}
+            found.append(amdgpu.findings(kernel, (256, 1, 1), arguments, 1024, count=True))
+    for ours, hip in zip(found[:2], found[2:], strict=True):
+        assert ours["barriers"] == hip["barriers"] == 8
+        assert ours["load_waits"] == hip["load_waits"] == 4
+        assert 4 * 4 <= ours["fp32"] == pytest.approx(hip["fp32"], abs=1)
+        assert ours["registers"] == pytest.approx(hip["registers"], abs=2)
+        assert ours["integer"] == pytest.approx(hip["integer"], rel=0.1)
+    assert found[1]["special"] < found[0]["special"]
+
+
+@needs_clang
+def test_opencl__what_clang_does_not_know_is_named_by_the_users_file():
+    source = "kernel void f(global float *x) {\n*x = sin(*x);\n}"
+    with pytest.raises(CompileError, match=r"^k\.cl:2:6: error: .*'sin'"):
+        amdgpu.load().compile(source, "k.cl", "gfx942", [])
+
+
+@needs_clang
+def test_hip__launch_bounds_decide_how_many_registers_there_are():
+    body = (
+        "{ float v[160] = {}; for (int k = 0; k < n; k++) for (int i = 0; i < 160; i++)"
+        " v[i] += x[k] * x[i]; for (int i = 0; i < 160; i++) x[i] = v[i]; }"
+    )
+    registers = []
+    for bounds in ("", "__launch_bounds__(64)", "__launch_bounds__(64, 4)"):
+        source = f'extern "C" __global__ void {bounds} f(float *x, int n) {body}'
+        kernel = amdgpu.kernel_in(amdgpu.load().compile(source, "k.hip", "gfx90a", []))
+        found = amdgpu.findings(kernel, (64, 1, 1), {}, count=False)
+        assert (found["registers"] <= 128) == (found["spill_store_bytes"] > 0)
+        registers.append(found["registers"])
+    assert registers[0] == registers[2] == 128 < 160 < registers[1]

@@ -100,7 +100,9 @@ def test_real__as_cuda():
     """The same registers and dynamic instructions as CUDA that says the same."""
     found = []
     for name, source in (("sums.cl", OPENCL), ("sums.cu", CUDA)):
-        source, options = Task(source, name, options=("-DN=8",)).cuda(["-DT"] * name.endswith("cl"))
+        source, options = Task(source, name, options=("-DN=8",)).given(
+            "8.6", ["-DT"] * name.endswith("cl")
+        )
         output = nvrtc.load().compile(source, name, "8.6", options)
         entry, numbers = resources(output.log, "sums")
         found.append((numbers, instructions(output.ptx, entry, {}, (64, 1, 1))))
@@ -109,5 +111,5 @@ def test_real__as_cuda():
     assert found[0][1]["fp32"] == found[1][1]["fp32"] == 4 * 8 + 4 + 1  # a sine's angle
     assert found[0][1]["special"] == found[1][1]["special"] == 1
     with pytest.raises(CompileError, match=r"x\.cl\(2\): error.*unknown"):
-        source, options = Task("void f() {\nunknown(1);}", "x.cl").cuda()
+        source, options = Task("void f() {\nunknown(1);}", "x.cl").given("8.6")
         nvrtc.load().compile(source, "x.cl", "8.6", options)

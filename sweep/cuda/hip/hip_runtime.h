@@ -6,7 +6,10 @@
 #define __constant__ __attribute__((constant))
 #define __shared__ __attribute__((shared))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define SWEEP_BOUND(MOST) __attribute__((amdgpu_flat_work_group_size(1, MOST)))
+#define SWEEP_BOUNDS(MOST, WAVES) SWEEP_BOUND(MOST) __attribute__((amdgpu_waves_per_eu(WAVES)))
+#define SWEEP_THIRD(FIRST, SECOND, THIRD, ...) THIRD
+#define __launch_bounds__(...) SWEEP_THIRD(__VA_ARGS__, SWEEP_BOUNDS, SWEEP_BOUND, )(__VA_ARGS__)
 typedef unsigned int uint;
 typedef unsigned char uchar;
 
@@ -20,9 +23,13 @@ typedef unsigned char uchar;
 SWEEP_INDEX(threadIdx, __builtin_amdgcn_workitem_id)
 SWEEP_INDEX(blockIdx, __builtin_amdgcn_workgroup_id)
 SWEEP_INDEX(blockDim, __builtin_amdgcn_workgroup_size)
+#define SWEEP_BLOCKS(NAME, NUMBER) static __device__ inline unsigned NAME() { \
+    return ((const unsigned __attribute__((address_space(4))) *)__builtin_amdgcn_implicitarg_ptr())[NUMBER]; }
+SWEEP_BLOCKS(sweep_blocks_x, 0) SWEEP_BLOCKS(sweep_blocks_y, 1) SWEEP_BLOCKS(sweep_blocks_z, 2)
+SWEEP_INDEX(gridDim, sweep_blocks)
 
-template <class T> struct alignas(2 * sizeof(T)) sweep_2 { T x, y; };
-template <class T> struct alignas(4 * sizeof(T)) sweep_4 { T x, y, z, w; };
+template <class Any> struct alignas(2 * sizeof(Any)) sweep_2 { Any x, y; };
+template <class Any> struct alignas(4 * sizeof(Any)) sweep_4 { Any x, y, z, w; };
 typedef sweep_2<float> float2;
 typedef sweep_4<float> float4;
 typedef sweep_2<int> int2;
@@ -34,9 +41,9 @@ __device__ inline void __syncthreads() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-template <class T> __device__ inline T __ldg(const T *address) { return *address; }
-template <class T> __host__ __device__ inline T min(T a, T b) { return a < b ? a : b; }
-template <class T> __host__ __device__ inline T max(T a, T b) { return a < b ? b : a; }
+template <class Any> __device__ inline Any __ldg(const Any *address) { return *address; }
+template <class Any> __host__ __device__ inline Any min(Any a, Any b) { return a < b ? a : b; }
+template <class Any> __host__ __device__ inline Any max(Any a, Any b) { return a < b ? b : a; }
 __device__ inline float sqrtf(float x) { return __builtin_sqrtf(x); }
 __device__ inline float rsqrtf(float x) { return __builtin_amdgcn_rsqf(x); }
 __device__ inline float fabsf(float x) { return __builtin_fabsf(x); }
