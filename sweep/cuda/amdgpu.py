@@ -202,15 +202,11 @@ def kernel_in(text: str, entry: str = "") -> Kernel:
 
 
 def findings(
-    kernel: Kernel,
-    block: Block | None,
-    arguments: Mapping[str, float],
-    blocks: int | None = None,
-    *,
-    count: bool,
+    kernel: Kernel, block: Block | None, arguments: Mapping[str, float], *, count: bool
 ) -> dict[str, float]:
     """Return what machine code shows of a kernel: registers, shared memory, spills, instructions.
 
+    Arguments have their position, and ``blocks`` is how many blocks the grid has, if this is known.
     Without counts, spilled words are those of each instruction once.
 
     Raises
@@ -229,14 +225,14 @@ def findings(
     if count:
         if block is None:
             raise CompileError("the macros do not determine the size of a block")
-        executed, found["load_waits"] = executions(kernel, block, arguments, blocks)
+        executed, found["load_waits"] = executions(kernel, block, arguments)
     else:
         executed = np.ones(len(kernel.code.lines))
     return found | counted(kernel, executed, all_classes=count)
 
 
 def executions(
-    kernel: Kernel, block: Block, arguments: Mapping[str, float], blocks: int | None = None
+    kernel: Kernel, block: Block, arguments: Mapping[str, float]
 ) -> tuple[np.ndarray, float]:
     """Return how often a wavefront executes each line, and waits for loads: means over a block."""
     if any(line[0].name == "s_swappc_b64" for line in kernel.code.lines):
@@ -246,7 +242,6 @@ def executions(
     user += ["other"] * (kernel.facts["user_sgpr_count"] - len(user))
     kernarg = user.index("kernarg_segment_ptr") if "kernarg_segment_ptr" in user else 0
     user += [f"block_{d}" for d in "xyz" if kernel.facts.get(f"system_sgpr_workgroup_id_{d}")]
-    is_deep = kernel.facts.get("system_sgpr_workgroup_id_y")
     words: dict[int, int] = {}
     for position, (offset, kind) in enumerate(kernel.arguments):
         if str(position) in arguments:
@@ -257,8 +252,8 @@ def executions(
             words[place] = words.get(place, 0) | block["xyz".index(kind[-1])] << bits
         elif kind.startswith("hidden_global_offset_"):
             words |= {offset: 0, offset + 4: 0}
-        elif kind == "hidden_block_count_x" and blocks and not is_deep:
-            words[offset] = blocks
+        elif kind == "hidden_block_count_x" and "block_y" not in user and "blocks" in arguments:
+            words[offset] = int(arguments["blocks"])
     lanes, n_threads = kernel.lanes, block[0] * block[1] * block[2]
     n_waves = -(-n_threads // lanes)
     chosen = sorted({i * n_waves // MOST_WAVES for i in range(MOST_WAVES)})

@@ -304,7 +304,8 @@ def _findings(
     found: dict[str, Any]
     if isinstance(output, str):
         kernel = amdgpu.kernel_in(output, task.entry)
-        of_code = partial(amdgpu.findings, kernel, block, task.arguments, blocks)
+        known = {**task.arguments, **({"blocks": blocks} if blocks else {})}
+        of_code = partial(amdgpu.findings, kernel, block, known)
         found, count = of_code(count=False), partial(of_code, count=True)
     else:
         entry, found = resources(output.log, task.entry)

@@ -116,13 +116,8 @@ class Wave:
 
     def words(self, operand: str, n: int) -> list[Any]:
         """Return the words of an operand for each lane, the low one first."""
-        if n == 1:
-            return [self.vector(operand)]
-        if found := registers(operand):
-            return [self.vector(name) for name in found]
-        number = self.scalar(operand)
-        words = [UNKNOWN if number is None else number >> shift & MASK for shift in (0, 32)]
-        return [np.full(self.lanes, word) for word in words]
+        pair = registers(operand) or [operand, "-1" if operand.startswith("-") else "0"]
+        return [self.vector(word) for word in (pair if n == 2 else [operand])]
 
     def set_mask(self, operand: str, chosen: Any, known: Any) -> None:
         """Write a mask of the active lanes for which something holds."""
@@ -145,9 +140,8 @@ class Wave:
         """
         counts = np.zeros(len(code.lines), np.int64)
         place, followed = 0, code.followed
-        self.scalars |= {
-            name: _ARGUMENTS_AT >> (32 * i) & MASK for i, name in enumerate(self.kernarg)
-        }
+        for i, name in enumerate(self.kernarg):
+            self.scalars[name] = _ARGUMENTS_AT >> (32 * i) & MASK
         for _ in range(MOST_STEPS):
             start = place
             while not followed[place] and code.lines[place][0].name not in ("s_branch", "s_endpgm"):
@@ -246,8 +240,7 @@ class Wave:
 
     def _wide(self, one: Instruction) -> None:
         sizes, operation = WIDE[one.name]
-        operands = [*zip(one.operands[-len(sizes) :], sizes, strict=True)]
-        words = [self.words(operand, n) for operand, n in operands]
+        words = [*map(self.words, one.operands[-len(sizes) :], sizes)]
         low = np.all([own[0] != UNKNOWN for own in words], axis=0)
         high = low & np.all([own[-1] != UNKNOWN for own in words], axis=0)
         numbers = (np.maximum(own, 0).astype(np.uint64) for own in words)
@@ -301,11 +294,10 @@ class Wave:
             pairs = [self.words(o, 2 if found[3] == "64" else 1) for o in one.operands[-2:]]
             known = np.all([word != UNKNOWN for pair in pairs for word in pair], axis=0)
             # The high words may have a sign, and decide unless they are equal.
-            highs = [read(words[-1]) for words in pairs]
-            compare = COMPARISONS[found[1]]
-            lows = compare(pairs[0][0], pairs[1][0])
+            highs, compare = [read(words[-1]) for words in pairs], COMPARISONS[found[1]]
             chosen = compare(*highs)
             if found[3] == "64":
+                lows = compare(pairs[0][0], pairs[1][0])
                 chosen = np.where(highs[0] == highs[1], lows, chosen)
         if len(one.operands) == 3:
             self.set_mask(one.operands[0], chosen, known)

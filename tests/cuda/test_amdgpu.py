@@ -227,8 +227,8 @@ def test_opencl__executes_what_hip_does(target):
     for name, source in (("sums.cl", OPENCL), ("sums.hip", HIP)):
         kernel = amdgpu.kernel_in(amdgpu.load().compile(source, name, target, ["-DT=1"]))
         for width in (1000, 7):  # block 3 begins with thread 768: all store or none does
-            arguments = {"2": 2**20, "3": width}
-            found.append(amdgpu.findings(kernel, (256, 1, 1), arguments, 1024, count=True))
+            arguments = {"2": 2**20, "3": width, "blocks": 1024}
+            found.append(amdgpu.findings(kernel, (256, 1, 1), arguments, count=True))
     for ours, hip in zip(found[:2], found[2:], strict=True):
         assert ours["barriers"] == hip["barriers"] == 8
         assert ours["load_waits"] == hip["load_waits"] == 4
