@@ -10,6 +10,7 @@ from support import tool_texts
 from support.simulated_gpu import FACTS
 from support.tool_texts import DATA
 
+from sweep.errors import TuningError
 from sweep.importers.microbenchmarks.files import READERS, read_measurements
 from sweep.importers.microbenchmarks.measurement import METHODS, Clocks, Measurement
 from sweep.importers.microbenchmarks.merging import merged
@@ -216,12 +217,46 @@ def test_rocm_smi__clocks_by_number_where_it_tells_no_range(tmp_path):
     assert read(tmp_path, both)["clocks.core_max"].value == 2700
 
 
+def test_amd_smi__static_names_the_gpu_and_metric_its_clocks(tmp_path):
+    found = {key: one.value for key, one in read(tmp_path, tool_texts.amd_smi()).items()}
+    assert found == {
+        "name": "AMD Instinct MI300X", "vendor": "AMD", "compiler_target": "gfx942",
+        "chip.sm_count": 304, "chip.memory_bus_width": 8192, "clocks.power_limit": 750,
+        "clocks.core_min": 500, "clocks.core_max": 2100, "clocks.memory_min": 900,
+        "clocks.memory_max": 1300}  # fmt: skip
+    info = read(tmp_path, tool_texts.amd_smi("Navi 33 [Radeon Pro W7500]", 28, "gfx1102"))
+    assert info["chip.sm_count"].value == 14  # work-group processors
+    text = """GPU: 0
+    USAGE:
+        GFX_ACTIVITY: 6 %
+    POWER:
+        SOCKET_POWER: 36 W
+    CLOCK:
+        GFX_0:
+            CLK: 3410 MHz
+            MIN_CLK: 500 MHz
+            MAX_CLK: 2350 MHz
+        MEM_0:
+            CLK: 96 MHz
+            MIN_CLK: N/A
+    TEMPERATURE:
+        MEM: 40 C
+"""
+    found = {key: one.value for key, one in read(tmp_path, text).items()}
+    assert found == {"clocks.core_min": 500, "clocks.core_max": 2350}
+    for other, says in ((text + text.replace("GPU: 0", "GPU: 1"), "describes 2 GPUs"),
+                        ("GPU: 0\n    USAGE: N/A\n", "give the text of `amd-smi static`"),
+                        ("+---+\n| AMD-SMI 25.3.0 |\n", "names no GPU")):  # fmt: skip
+        with pytest.raises(TuningError, match=says):
+            read(tmp_path, other)
+
+
 def test_each_text_has_one_reader(tmp_path):
     texts = [tool_texts.gpu_latency(), tool_texts.gpu_cache(), tool_texts.gpu_l2_cache(),
              tool_texts.gpu_stream(), tool_texts.gpu_strides(), tool_texts.gpu_small_kernels(),
              tool_texts.nvidia_smi(), tool_texts.device_query(), tool_texts.rocminfo(),
-             tool_texts.ROCM_SMI, tool_texts.nvbench(), (DATA / "mt4g_a100.json").read_text(),
-             (DATA / "accel_sim_stats.txt").read_text(),
+             tool_texts.ROCM_SMI, tool_texts.amd_smi(), tool_texts.nvbench(),
+             (DATA / "mt4g_a100.json").read_text(), (DATA / "accel_sim_stats.txt").read_text(),
              as_json(Samples(FACTS, ()))]  # fmt: skip
     found = [[reader.tool for reader in READERS if reader.recognises(text)] for text in texts]
     assert sorted(tools[0] for tools in found) == sorted(reader.tool for reader in READERS)

@@ -106,6 +106,10 @@ def rocminfo(gpus: int = 1) -> str:
 ROCM_SMI = _made("rocm_smi")
 
 
+def amd_smi(name: str = "AMD Instinct MI300X", units: int = 304, target: str = "gfx942") -> str:
+    return _made("amd_smi", name=name, units=units, target=target)
+
+
 def nvbench(rates: Sequence[float] = (1.2e12, 1.42e12, 3e12), devices: int = 1) -> str:
     def device(number: int) -> dict:
         return {"id": number, "name": f"NVIDIA A100-PCIE-40GB{'!' * number}", "sm_version": 800,

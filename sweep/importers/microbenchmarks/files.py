@@ -27,6 +27,7 @@ READERS: tuple[Reader, ...] = (
     device_query.READER,
     rocm.INFO,
     rocm.SMI,
+    rocm.AMD_SMI,
     accel_sim.READER,
     gpu_benches_curves.CACHE,
     gpu_benches_curves.L2_CACHE,

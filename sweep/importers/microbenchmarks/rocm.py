@@ -1,4 +1,7 @@
-"""The text of AMD's ``rocminfo`` (which GPU it is) and ``rocm-smi -a`` (how far its clocks go)."""
+"""The text of AMD's ``rocminfo`` (which GPU it is) and ``rocm-smi -a`` (how far its clocks go).
+
+``amd-smi static`` says both, ``amd-smi metric`` the latter.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,13 @@ _LEVELS = re.compile(
     re.MULTILINE,
 )
 """Clocks by number; the present one may stand among them, as one more."""
+
+
+_AMD_SMI = re.compile(r"^GPU: \d+ *$", re.MULTILINE)
+_CLOCK = re.compile(r"(?:LEVEL \d+|M(?:IN|AX)_CLK): (\d+) MHz")
+"""A clock's ends, and of its levels also the present one, which is not the first."""
+_TABLE = "| AMD-SMI "
+"""How the table of `amd-smi` begins, which is refused."""
 
 
 def _info(source: Source) -> list[Measurement]:
@@ -83,5 +93,28 @@ def _smi(source: Source) -> list[Measurement]:
     return found.found
 
 
+def _amd_smi(source: Source) -> list[Measurement]:
+    found, gpus = Findings(source, "amd-smi"), dict.fromkeys(_AMD_SMI.findall(source.text))
+    one_gpu(source, "`amd-smi static`", [*gpus], "by `amd-smi static -g 0`")
+    if name := re.search(r"MARKET_NAME: (.+?) *$", source.text, re.MULTILINE):
+        found.gpu(name[1], "AMD", "MARKET_NAME")
+    for key, (pattern, unit) in FIELDS["amd-smi"].items():
+        if match := re.search(pattern, source.text):
+            value: float | str = match[1]
+            if key == "chip.sm_count":
+                is_rdna = re.search(rf"VERSION: (?:{'|'.join(_RDNA)})", source.text)
+                value = float(value) * (0.5 if is_rdna else 1.0)
+            found.query(key, value, pattern.partition(":")[0], unit)
+    for domain, place in (("core", "SYS|GFX_0"), ("memory", "MEM|MEM_0")):
+        part = re.search(rf"^( +)({place}):\n((?:\1 .*\n?)+)", source.text, re.MULTILINE)
+        if part and (clocks := _CLOCK.findall(part[3])):
+            found.query(f"clocks.{domain}_min", clocks[0], part[2], "MHz")
+            found.query(f"clocks.{domain}_max", max(clocks, key=int), part[2], "MHz")
+    if not found.found:
+        raise source.error("neither 'MARKET_NAME' nor clocks: give the text of `amd-smi static`")
+    return found.found
+
+
 INFO = Reader("rocminfo", lambda text: "HSA Agents" in text or "HSA System" in text, _info)
 SMI = Reader("rocm-smi", lambda text: _SMI in text or text.startswith('{"card'), _smi)
+AMD_SMI = Reader("amd-smi", lambda text: bool(_AMD_SMI.search(text)) or _TABLE in text, _amd_smi)
