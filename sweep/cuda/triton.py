@@ -21,6 +21,7 @@ from typing import Any
 
 from sweep.errors import SweepError, check_known
 from sweep.importers.files import read_source
+from sweep.importers.tuners.configurations import AMD
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _DEFAULTS: dict[str, Any] = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
@@ -221,6 +222,7 @@ def jobs_of(
     names = list(kernel.function.arg_names)
     for name in dict.fromkeys(name for config in configs for name in config):
         what = f"configuration: {name} is no argument of the kernel"
+        what += f", but an option of AMD's compiler: leave it out for {target}" * (name in AMD)
         check_known(name, [*names, *OPTIONS], what, "", SweepError)
     words = _words(text, [n for n in names if n not in configs[0] and n not in kernel.heuristics])
     constexprs = {parameter.name for parameter in kernel.function.params if parameter.is_constexpr}

@@ -145,6 +145,8 @@ def test_heuristics__decide_constants(fake):
     ("*fp16", CONFIGS[:1], "sm_80", "1 words for 6 arguments: a, b, c, M, N, K"),
     ("a=*fp16", CONFIGS[:1], "sm_80", "b has no type or value: give it a type, such as i32:16"),
     (SIGNATURE, [{"BM": 1, "BN": 1, "X": 2, "BK": 1}], "sm_80", "X is no argument of the kernel"),
+    (SIGNATURE, [{"waves_per_eu": 2}], "sm_80", "waves_per_eu is no argument of the kernel, but an "
+     "option of AMD's compiler: leave it out for sm_80"),
     (SIGNATURE, [{"BM": 1, "BN": 1, "Bk": 1}], "sm_80", "Bk is no argument of the kernel"),
     (SIGNATURE.replace("*fp32:16", "float*"), CONFIGS[:1], "sm_80", "c=float*: must be a type"),
     (SIGNATURE.replace("*fp32:16", "*fp33"), CONFIGS[:1], "sm_80", "c=*fp33: must be a type"),
