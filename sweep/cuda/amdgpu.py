@@ -220,6 +220,8 @@ def findings(
         "shared_bytes": facts["group_segment_fixed_size"],
         "code_bytes": facts.get("codeLenInByte", 0),
     }
+    if any(kind == "dynamic_shared_pointer" for _, kind in kernel.arguments):
+        del found["shared_bytes"]  # of which the host chooses a part
     if kernel.target in FROM_CDNA_2:  # one file holds both kinds of registers
         found["registers"] = facts.get("TotalNumVgprs", found["registers"])
     if count:

@@ -49,7 +49,7 @@ MOST_FILLED = 10_000
 Launch = tuple[Block | None, int | None]
 """Sides of a block and blocks of the grid, if they are known."""
 
-HEADER = b"sweep findings of a compiler 2\n"
+HEADER = b"sweep findings of a compiler 3\n"
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,7 @@ def test_opencl__executes_what_hip_does(target):
             found.append(amdgpu.findings(kernel, (256, 1, 1), arguments, count=True))
     for ours, hip in zip(found[:2], found[2:], strict=True):
         assert ours["barriers"] == hip["barriers"] == 8
+        assert "shared_bytes" not in ours  # which the host chooses
         assert ours["load_waits"] == hip["load_waits"] == 4
         assert 4 * 4 <= ours["fp32"] == pytest.approx(hip["fp32"], abs=1)
         assert ours["registers"] == pytest.approx(hip["registers"], abs=2)
