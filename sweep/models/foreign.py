@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from traceback import extract_tb
 from types import FunctionType
@@ -13,7 +14,7 @@ from typing import Any
 from sweep.errors import ModelError, SweepError, nearest
 from sweep.fields import COMMON_FIELDS, VARIANTS, Parameter
 from sweep.hardware.derived import DeviceFacts
-from sweep.models.base import HEAD, Model
+from sweep.models.base import HEAD, Finding, Model
 
 FOREIGN_CODES = range(128, 256)
 """Codes that the regimes of other packages' models may have."""
@@ -68,21 +69,25 @@ def _check(model: Any, name: str, where: str) -> None:
     require_once("regime's code", model.regimes.values())
     require_once("field", (own.name for own in model.fields), (*HEAD, *COMMON_FIELDS))
     require_once("input", (i.symbol for i in model.inputs))
-    for symbol in {i.symbol for i in model.inputs} - model.symbols.keys():
-        require(False, f"has no symbol for its input '{symbol}' (see symbols_of)")
     for one in model.parameters:
-        require(isinstance(one, Parameter), f"has a parameter that is none: {one!r}")
+        require(isinstance(one, Parameter), f"has a parameter that is no Parameter: {one!r}")
         require(one.minimum <= one.maximum, f"has an empty range of the parameter '{one.key}'")
         text = f"has a rule of '{one.key}' without a docstring, whose first line is the source"
         require(one.rule is None or (one.rule.__doc__ or "").strip(), text)
-    for key, symbol in ((key, i.symbol) for i in model.inputs for key in i.device_keys):
-        known, own = [one.key for one in model.parameters], key.removeprefix(f"model.{name}.")
-        text = f"has no parameter '{own}' for its input '{symbol}'{nearest(own, known)}"
-        require(own == key or own in known, text)
+    known = [one.key for one in model.parameters]
+    for i in model.inputs:
+        text = f"has no symbol for its input '{i.symbol}' (see symbols_of)"
+        require(i.symbol in model.symbols, text)
+        for key in i.device_keys:
+            own = key.removeprefix(f"model.{name}.")
+            text = f"has no parameter '{own}' for its input '{i.symbol}'{nearest(own, known)}"
+            require(own == key or own in known, text)
     for option, values in model.options.items():
         require(isinstance(values, tuple) and values, f"has no tuple of values of '{option}'")
     require(model.accuracy is None or len(model.accuracy) == 3, "has no three accuracies")
-    model.errata.items(), model.revisions.items()
+    for one in (model.title, model.reference, model.doi, model.purpose,
+                *chain(*model.errata.items(), *model.revisions.items())):  # fmt: skip
+        require(isinstance(one, str), f"has {one!r} where a text belongs")
 
 
 def _guarded(model: Model, where: str) -> Model:
@@ -96,11 +101,12 @@ def _guarded(model: Model, where: str) -> Model:
             except SweepError:
                 raise
             except Exception as error:  # another package's code: anything can go wrong in it
+                text = f"{where}: {what}: {type(error).__name__}: {error}"
                 frames = extract_tb(error.__traceback__)
-                own = [f for f in frames if not f.filename.startswith(_HERE)] or [frames[0]]
-                place = f"{own[-1].filename}:{own[-1].lineno}"
-                text = f"{type(error).__name__}: {error} ({place})"
-                raise ModelError(f"{where}: {what}: {text}") from error
+                own = [f for f in frames if not f.filename.startswith(_HERE)]
+                for frame in [f for f in own if f.filename == own[0].filename][-1:]:
+                    text += f" ({frame.filename}:{frame.lineno})"
+                raise ModelError(text) from error
 
         return call
 
@@ -112,8 +118,11 @@ def _guarded(model: Model, where: str) -> Model:
         for name in sorted(wanted ^ found.keys()):
             what = "gives no" if name in wanted else "gives what is no input:"
             raise ModelError(f"{where}: prepare {what} '{name}'")
+        if len({len(found[i.symbol]) for i in model.inputs if i.sequence}) > 1:
+            raise ModelError(f"{where}: prepare gives sequences of different lengths")
         for i in model.inputs:
-            for one in found[i.symbol] if i.sequence else [found[i.symbol]]:
+            factor = [found[i.factor]] if i.factor else []
+            for one in (*(found[i.symbol] if i.sequence else [found[i.symbol]]), *factor):
                 if getattr(one, "ndim", None) != work.n_sm.ndim or one.dtype.kind not in "fiub":
                     text = f"needs {'lists of ' if i.sequence else ''}arrays of numbers with"
                     text += f" {work.n_sm.ndim} axes, like the workload's, for '{i.symbol}'"
@@ -138,7 +147,7 @@ def _guarded(model: Model, where: str) -> Model:
     for key, value in {
         "prepare": guarded(prepare, "prepare"),
         "facts": guarded(lambda own: dict(facts(own)), "facts"),
-        "findings": guarded(lambda *arguments: list(findings(*arguments)), "findings"),
+        "findings": guarded(lambda *given: [Finding(*one) for one in findings(*given)], "findings"),
         "parameters": tuple(map(in_range, model.parameters)),
     }.items():
         object.__setattr__(model, key, value)  # not `replace`, which would complete it again

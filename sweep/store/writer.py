@@ -237,6 +237,8 @@ def open_or_create(
 def _check_continues(path: str | os.PathLike[str], layout: StoreLayout, found: StoreInfo) -> None:
     """Refuse to continue the store of another run."""
     record = json.loads(json.dumps(layout.record))
+    if isinstance(record["identity"], dict) and "packages" not in found.record["identity"]:
+        record["identity"].pop("packages", None)  # older stores do not name them
     if found.record["identity"] != record["identity"]:
         parts = identity_differences(found.record, record)
         raise StoreError(

@@ -117,12 +117,14 @@ def test_versions_of_its_package_do_not_mix(tmp_path):
     small.write_text(f"{head}[axes]\ncore_clock = [700]\n")
     large.write_text(f"{head}[axes]\ncore_clock = [600, 700]\n")
 
-    def errors(command, plan):
-        asked = [command, *(["small.zarr"] if command == "extend" else []), plan.name]
-        return subprocess.run([sys.executable, "-c", COMMAND, *asked], env=environment, text=True,
-                              capture_output=True, check=False, cwd=tmp_path).stderr  # fmt: skip
+    def errors(command, plan, *more, before=""):
+        asked = [command, *(["small.zarr"] if command == "extend" else []), plan.name, *more]
+        return subprocess.run([sys.executable, "-c", before + COMMAND, *asked], env=environment,
+                              text=True, capture_output=True, cwd=tmp_path).stderr  # fmt: skip
 
-    assert errors("run", small) == ""
+    older = "import sweep.runs.record as r; r.packages_of = lambda models: {}\n"  # named none
+    assert errors("run", small, before=older) == errors("run", small) == ""
+    assert errors("run", small, "--overwrite") == ""
     (next(tmp_path.glob("*.dist-info")) / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: roofline-model\nVersion: 2.0\n"
     )
@@ -153,6 +155,14 @@ def test_versions_of_its_package_do_not_mix(tmp_path):
         ({"work.memory_bandwidth,": "[1.0],"}, "prepare needs arrays of numbers with 4 axes"),
         ({'"moved": work': '"mvd": work'}, "prepare gives no 'moved'"),
         ({"work.n_sm,": "work.n_sms,"}, "roofline_model.py:40)"),
+        ({"work.n_sm,": "__import__('numpy').stack([]),"}, "roofline_model.py:40)"),
+        ({'"kernel instructions")': '"a", sequence=True), Input(*"oo1aa", sequence=True)',
+          '"issued": work': '"o": [], "issued": [work.n_sm] or work'},
+         "prepare gives sequences of different lengths"),
+        ({'"kernel instructions")': '"a", factor="f")', '"moved": work': '"f": 2.0, "moved": work'},
+         "prepare needs arrays of numbers with 4 axes"),
+        ({'doi=""': "doi=None"}, "has None where a text belongs"),
+        ({"Finding(": "None and Finding("}, "findings: TypeError"),
         ({"work.n_sm,": "work.n_sm * work.clocks.core,"}, "input 'issued' depends on the clocks"),
         ({"work.clocks.core,": "work.clocks.core * warps,"}, "'core_freq' depends on launch and"),
         ({"Finding(": "no_finding("}, "findings: NameError: name 'no_finding'"),
