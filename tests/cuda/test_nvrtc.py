@@ -46,9 +46,9 @@ def test_capability_that_no_library_knows__the_next_one_stands_in(monkeypatch):
         monkeypatch.setattr(
             old, "_text", lambda _, what, n=used: f"ptxas info : Used {n} registers"
         )
-        old.compile("x", "x.cu", "3.0", ["-Dtile=1", "-lineinfo", "-DT"])
+        old.compile("x", "x.cu", "3.0", ["-Dtile=1", "-D", "N=2", "-DT"])
         assert library.options[:1] == ["--gpu-architecture=sm_35"]
-        assert library.options[2:] == [*limit, "-lineinfo"]
+        assert library.options[2:] == [*limit, "-D", "N=2"]
         # Not as options: NVRTC's own header, which stands before the source, has a name `pad`.
         assert library.source == "#define tile 1\n#define T 1\n#line 1\nx"
     old.compile("", "x.cu", "3.5", [])
