@@ -141,10 +141,9 @@ class Compiler:
 
         Macros are defined in the text: as options they would change NVRTC's own header, too.
         """
-        macros = [option for option in options if re.match("-D.", option)]
-        options = [option for option in options if option not in macros]
-        parts = (macro[2:].partition("=") for macro in macros)
-        lines = (f"#define {macro} {value if sign else 1}" for macro, sign, value in parts)
+        macros = [option[2:].partition("=") for option in options if re.match("-D.", option)]
+        options = [option for option in options if not re.match("-D.", option)]
+        lines = (f"#define {macro} {value if sign else 1}" for macro, sign, value in macros)
         source = "\n".join([*lines, "#line 1", source])
         program = ctypes.c_void_p()
         create = self._library.nvrtcCreateProgram

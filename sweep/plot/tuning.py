@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
 from sweep.plot import draw
-from sweep.query.tuning import NEAR, Tuning, in_percent, tunings
+from sweep.query.texts import percent
+from sweep.query.tuning import NEAR, Tuning, tunings
 
 MOST_KERNELS = 6
 """Most rows of panels."""
@@ -99,7 +100,7 @@ def _carried(axes: Axes, one: Tuning, _: Looks) -> None:
     axes.imshow(one.carried, norm=LogNorm(1.0, 2.0), cmap="YlOrRd", aspect="auto")
     for (row, column), value in np.ndenumerate(one.carried):
         more = round(value - 1, 3 if value < 1.01 else 9)
-        text = "-" if np.isnan(value) else f"+{in_percent(more)}"
+        text = "-" if np.isnan(value) else f"+{percent(more)}"
         shade = "white" if value > 1.6 else "black"
         axes.text(column, row, "best" if row == column else text, ha="center", va="center",
                   color=shade, fontsize="small")  # fmt: skip

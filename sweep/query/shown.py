@@ -229,7 +229,7 @@ def _assignment(name: str, value: Any, answer: Answer, row: Row | None = None) -
     factor = 1.0
     if name not in answer.coordinates and isinstance(value, float):
         factor, unit = scaled([value], unit)
-    shown = _share(name, value) if name in SHARES else number(
+    shown = _share(name, value) if name in SHARES.difference(answer.coordinates) else number(
         value / factor if isinstance(value, float) else value)  # fmt: skip
     star = "*" if row is not None and name in answer.stars_of(row) else ""
     return f"{name}={shown}{star}" + ("" if unit in ("", "1") else f" {unit}")
@@ -238,7 +238,7 @@ def _assignment(name: str, value: Any, answer: Answer, row: Row | None = None) -
 def _column(answer: Answer, rows: Sequence[Row], name: str) -> Column:
     """Return one column of results or coordinates, its numbers scaled, with their stars."""
     values = [row[name] for row in rows]
-    if name in SHARES:
+    if name in SHARES.difference(answer.coordinates):
         return Column(name, "", [_share(name, value) for value in values])
     unit, factor = answer.units.get(name, ""), 1.0
     numbers = [value for value in values if isinstance(value, int | float)]
@@ -254,7 +254,7 @@ def _column(answer: Answer, rows: Sequence[Row], name: str) -> Column:
 
 def _share(name: str, value: Any) -> str:
     """Return a share in percent; none of a runner-up is a tie."""
-    return percent(value) if value or name == "runner_up" or value is None else "0 %"
+    return "tie" if name == "runner_up" and value == 0 else percent(value)
 
 
 def _text(value: Any, unit: str) -> str:

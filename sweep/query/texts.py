@@ -153,12 +153,12 @@ def number(value: Any, digits: int = DIGITS) -> str:
 
 
 def percent(value: Any) -> str:
-    """Return a relative distance; 0 is a tie."""
-    if value is None:
-        return "-"
-    if value == 0:
-        return "tie"
-    return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:.0f} %"
+    """Return a share in percent, in two digits.
+
+    >>> percent(0.0012), percent(2.256), percent(-0.996)
+    ('0.12 %', '226 %', '-100 %')
+    """
+    return "-" if value is None else f"{number(100.0 * value, 2)} %"
 
 
 def listed(names: Iterable[str], most: int) -> str:

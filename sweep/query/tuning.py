@@ -14,7 +14,7 @@ from sweep.errors import QueryError, check_known, counted
 from sweep.fields import PARAMETER, STACKED, Array
 from sweep.query.grid import CLOCKS
 from sweep.query.question import KernelPart, ask
-from sweep.query.texts import number
+from sweep.query.texts import number, percent
 
 FEW = 10
 """Configurations of a kernel below which there is nothing to tune."""
@@ -189,18 +189,13 @@ def _range(values: Sequence[float], form: Callable[[float], str]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def in_percent(share: float) -> str:
-    """Return a share in percent, in two digits."""
-    return f"{number(100 * share, 2)} %"
-
-
 def _of_choice(found: Sequence[Tuning]) -> str:
     """Return how slow the median is, and how many configurations are near the best."""
     medians = [float(np.median(row)) for one in found for row in one.slowdowns]
     near = [float(np.mean(row <= NEAR)) for one in found for row in one.slowdowns]
     times = _range(medians, lambda value: number(value, 2))
     return (f"Half of the configurations take more than {times} times as long as the best; "
-            f"{_range(near, in_percent)} of them come within {in_percent(NEAR - 1)}.")  # fmt: skip
+            f"{_range(near, percent)} of them come within {percent(NEAR - 1)}.")  # fmt: skip
 
 
 def _of_devices(found: Sequence[Tuning]) -> str:
@@ -213,7 +208,7 @@ def _of_devices(found: Sequence[Tuning]) -> str:
             worst = float(one.carried[here, there])
             words = f"{one.kernel}, that of {one.devices[here]} on {one.devices[there]}"
     none = f"; in {counted(fails, 'case')} it does not run there" if fails else ""
-    return f"The best of one GPU costs up to {in_percent(worst - 1)} on another ({words}){none}."
+    return f"The best of one GPU costs up to {percent(worst - 1)} on another ({words}){none}."
 
 
 def _of_clocks(found: Sequence[Tuning]) -> str:
@@ -229,5 +224,5 @@ def _of_clocks(found: Sequence[Tuning]) -> str:
         for choose in (min, max)
     )
     unit = "of the nominal core clock" if one.clock.endswith("_ratio") else "MHz of core clock"
-    return (f"At {number(one.clocks[0], 3)} {unit}, {where} takes {in_percent(least)} longer, "
-            f"{other} {in_percent(most)}.")  # fmt: skip
+    return (f"At {number(one.clocks[0], 3)} {unit}, {where} takes {percent(least)} longer, "
+            f"{other} {percent(most)}.")  # fmt: skip

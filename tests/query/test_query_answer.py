@@ -79,12 +79,12 @@ def test_number__is_written_as_people_write_it(value, text):
     assert texts.number(value) == text
 
 
-@pytest.mark.parametrize(
-    ("distance", "text"), [(None, "-"), (0.0, "tie"), (0.123, "12 %"), (3.2, "320 %")]
-)
+@pytest.mark.parametrize(("distance", "text"), [
+    (None, "-"), (0.0, "tie"), (0.123, "12 %"), (0.996, "100 %"), (3.2, "320 %")])  # fmt: skip
 def test_table__runner_up_is_a_percentage(distance, text):
     table = made_up(execution_time=[1.0], runner_up=[distance]).to_table()
     assert text in table.splitlines()[-1] or distance is None
+    assert "%" not in Answer.of("t", [{"change": 2}, {"change": 4}], ("change",)).to_table()
 
 
 def test_json__has_units_rows_and_notes():
