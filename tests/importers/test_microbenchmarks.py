@@ -64,8 +64,9 @@ def test_mt4g_bandwidths_are_bounds_in_gib():
 
 def test_mt4g_l2_is_that_of_all_dies(tmp_path):
     data = json.loads((DATA / "mt4g_mi210.json").read_text())
-    data["compute"]["numXCDs"] = 8  # as of an MI300X
-    assert read(tmp_path, json.dumps(data))["chip.l2"].value == 8 * 8 * 2**20
+    for dies in (8, None):  # as of an MI300X
+        data["compute"]["numXCDs"] = dies
+        assert read(tmp_path, json.dumps(data))["chip.l2"].value == (dies or 1) * 8 * 2**20
 
 
 # ---------------------------------------------------------------------------- gpu-benches

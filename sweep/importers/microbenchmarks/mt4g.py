@@ -92,8 +92,8 @@ def _identity(
         ("chip.l2", ("memory", "l2", "size")),
     ):
         entry, place = found.table(data, *path), ".".join(path)
-        value, dies = entry.get("value"), compute.get("numXCDs", 1)
-        if key == "chip.l2" and value is not None and dies != 1:  # that of one die
+        value, dies = entry.get("value"), compute.get("numXCDs") or 1
+        if key == "chip.l2" and value is not None:  # that of one die
             value = found.number(value, place) * found.number(dies, "compute.numXCDs")
         found.query(key, value, place, _unit(found, entry, place))
 

@@ -159,17 +159,12 @@ class Lanes:
         if new:
             value = self._result(instruction) if len(written) == 1 else None
             self._found |= dict.fromkeys(new, value)
-            if instruction.opcode == "mov":
-                self._pair(instruction.operands[0], instruction.operands[-1])
-
-    def _pair(self, to: Operand, by: Operand) -> None:
-        """Follow two numbers into a register of twice their width, and out of it."""
-        if isinstance(by, tuple):
-            self._halves[to] = by
-        elif isinstance(to, tuple):
-            for half, source in zip(to, self._halves.get(by, ()), strict=False):
-                if isinstance(half, Register):
-                    self._found[half] = self.of(source)
+            to, by = instruction.operands[0], instruction.operands[-1]
+            if instruction.opcode == "mov" and isinstance(by, tuple):  # a pair in one register
+                self._halves[to] = by
+            elif instruction.opcode == "mov" and isinstance(to, tuple):
+                halves = zip(to, self._halves.get(by, ()), strict=False)
+                self._found |= {half: self.of(source) for half, source in halves if half in new}
 
     def _result(self, instruction: Instruction) -> Numbers | None:
         opcode, modifiers = instruction.opcode, instruction.modifiers
