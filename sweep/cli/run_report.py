@@ -78,7 +78,7 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
 
     Models that choose the same configuration share a row. Groups without a time are not listed;
     a line below the table gives the reasons. Where the output is too narrow, bounds are left out,
-    then parameters named once for each kernel.
+    then parameters named once for each kernel, then models left out, the preferred one never.
     """
     valid = [row for row in answer if row["execution_time"] is not None]
     absent = absent_line(answer.rows, answer.coordinates)
@@ -87,19 +87,20 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     if not valid:
         return "\n".join(["No configuration has a time.", *_wrapped(notes)])
     models = list(dict.fromkeys(row["model"] for row in valid))
-    shown = sorted(models, key=lambda model: model != PREFERRED)
-    forms = [(len(models) < 3, False), *[(False, False), (False, True)] * len(models)]
-    for place, (with_bound, is_short) in enumerate(forms):
-        shown = shown[: len(models) - max(0, place - 1) // 2]  # still too wide: a model less
+    kept = sorted(models, key=lambda model: model != PREFERRED)  # the last ones are left out first
+    sizes = range(len(models), 0, -1)
+    forms = [(len(models) < 3, False, len(models))]
+    for with_bound, is_short, most in forms + [(False, s, n) for n in sizes for s in (False, True)]:
+        shown = [model for model in models if model in kept[:most]]
         own = [row for row in valid if row["model"] in shown]
         table = _by_place(grids, own, with_bound=with_bound, is_short=is_short)
         if PREFERRED in models and len(valid) > MOST_PAIRS:
             table = _of_one_model(table)
-        rows, titles = _rows_of(table, [model for model in models if model in shown])
+        rows, titles = _rows_of(table, shown)
         if max(map(len, aligned(rows))) <= terminal_width():
             break
-    if absent_models := [model for model in models if model not in shown]:
-        notes.append(f"models left out: {', '.join(absent_models)} (all: sweep best)")
+    if kept[most:]:
+        notes.append(f"models left out: {', '.join(kept[most:])} (all: sweep best)")
     lines = []
     for place, line in enumerate(aligned(rows)):
         lines += [*(wrapped(titles[place], terminal_width()) if place in titles else []), line]
