@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import wraps
-from itertools import chain
+from functools import partial, wraps
+from itertools import chain, starmap
 from pathlib import Path
 from traceback import extract_tb
 from types import FunctionType
@@ -13,13 +13,15 @@ from typing import Any
 
 from sweep.errors import ModelError, SweepError, nearest
 from sweep.fields import COMMON_FIELDS, VARIANTS, Parameter
-from sweep.hardware.derived import DeviceFacts
 from sweep.models.base import HEAD, Finding, Model
 
 FOREIGN_CODES = range(128, 256)
 """Codes that the regimes of other packages' models may have."""
 
 _HERE = str(Path(__file__).parents[1])
+
+Require = Callable[[Any, str], None]
+"""Refuses a model with a text unless something holds."""
 
 
 def checked(model: Any, name: str, where: str) -> Model:
@@ -37,19 +39,32 @@ def checked(model: Any, name: str, where: str) -> Model:
     ModelError
         Its declaration contradicts itself or another model.
     """
-    try:
-        _check(model, name, where)
-    except (AttributeError, TypeError) as error:  # something of another type
-        raise ModelError(f"{where} is declared wrongly: {error}") from error
-    return _guarded(model, where)
-
-
-def _check(model: Any, name: str, where: str) -> None:
-    """Refuse a foreign model whose declaration contradicts itself or another model."""
 
     def require(holds: Any, text: str) -> None:
         if not holds:
-            raise ModelError(f"{where} {text}")
+            raise ModelError(f"{where}: {text}")
+
+    try:
+        _check(model, name, require)
+    except (AttributeError, TypeError) as error:  # something of another type
+        raise ModelError(f"{where}: is declared wrongly: {error}") from error
+    guarded = partial(_guarded, where)
+    rules = {p.key: guarded(f"rule of '{p.key}'", p.rule, partial(_in_range, require, p))
+             for p in model.parameters if p.rule}  # fmt: skip
+    for key, value in {
+        "prepare": guarded("prepare", model.prepare, partial(_fitting, require, model)),
+        "facts": guarded("facts", model.facts, lambda found, *_: dict(found)),
+        "findings": guarded(
+            "findings", model.findings, lambda found, *_: [*starmap(Finding, found)]
+        ),
+        "parameters": tuple(replace(p, rule=rules.get(p.key)) for p in model.parameters),
+    }.items():
+        object.__setattr__(model, key, value)  # not `replace`, which would complete it again
+    return model  # type: ignore[no-any-return]
+
+
+def _check(model: Any, name: str, require: Require) -> None:
+    """Refuse a foreign model whose declaration contradicts itself or another model."""
 
     def require_once(kind: str, names: Iterable[Any], taken: Iterable[Any] = ()) -> None:
         known = set(taken)
@@ -70,7 +85,6 @@ def _check(model: Any, name: str, where: str) -> None:
     require_once("field", (own.name for own in model.fields), (*HEAD, *COMMON_FIELDS))
     require_once("input", (i.symbol for i in model.inputs))
     for one in model.parameters:
-        require(isinstance(one, Parameter), f"has a parameter that is no Parameter: {one!r}")
         require(one.minimum <= one.maximum, f"has an empty range of the parameter '{one.key}'")
         text = f"has a rule of '{one.key}' without a docstring, whose first line is the source"
         require(one.rule is None or (one.rule.__doc__ or "").strip(), text)
@@ -90,65 +104,48 @@ def _check(model: Any, name: str, where: str) -> None:
         require(isinstance(one, str), f"has {one!r} where a text belongs")
 
 
-def _guarded(model: Model, where: str) -> Model:
-    """Return a foreign model whose functions' errors name it, and the line of its code."""
+def _guarded(
+    where: str, what: str, function: Callable[..., Any], check: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function whose results are checked, and whose errors name the model and its line."""
 
-    def guarded(function: Callable[..., Any], what: str) -> Callable[..., Any]:
-        @wraps(function)
-        def call(*arguments: Any) -> Any:
-            try:
-                return function(*arguments)
-            except SweepError:
-                raise
-            except Exception as error:  # another package's code: anything can go wrong in it
-                text = f"{where}: {what}: {type(error).__name__}: {error}"
-                frames = extract_tb(error.__traceback__)
-                own = [f for f in frames if not f.filename.startswith(_HERE)]
-                for frame in [f for f in own if f.filename == own[0].filename][-1:]:
-                    text += f" ({frame.filename}:{frame.lineno})"
-                raise ModelError(text) from error
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        try:
+            return check(function(*arguments), *arguments)
+        except SweepError:
+            raise
+        except Exception as error:  # another package's code: anything can go wrong in it
+            text = f"{where}: {what}: {type(error).__name__}: {error}"
+            frames = extract_tb(error.__traceback__)
+            own = [frame for frame in frames if not frame.filename.startswith(_HERE)]
+            for frame in [frame for frame in own if frame.filename == own[0].filename][-1:]:
+                text += f" ({frame.filename}:{frame.lineno})"
+            raise ModelError(text) from error
 
-        return call
+    return call
 
-    given, facts, findings = model.prepare, model.facts, model.findings
+
+def _fitting(require: Require, model: Model, found: Mapping[str, Any], work: Any, _: str) -> Any:
+    """Return what a model prepares, if it has its inputs and their factors as arrays."""
     wanted = {i.symbol for i in model.inputs} | {i.factor for i in model.inputs if i.factor}
+    for name in sorted(wanted ^ found.keys()):
+        what = "gives no" if name in wanted else "gives what is no input:"
+        require(False, f"prepare {what} '{name}'")
+    lengths = {len(found[i.symbol]) for i in model.inputs if i.sequence}
+    require(len(lengths) < 2, "prepare gives sequences of different lengths")
+    n_axes = work.n_sm.ndim
+    for i in model.inputs:
+        factor = [found[i.factor]] if i.factor else []
+        for one in (*(found[i.symbol] if i.sequence else [found[i.symbol]]), *factor):
+            text = f"prepare needs {'lists of ' if i.sequence else ''}arrays of numbers with"
+            text += f" {n_axes} axes, like the workload's, for '{i.symbol}'"
+            require(getattr(one, "ndim", None) == n_axes and one.dtype.kind in "fiub", text)
+    return found
 
-    def prepare(work: Any, variant: str) -> Any:
-        found = given(work, variant)
-        for name in sorted(wanted ^ found.keys()):
-            what = "gives no" if name in wanted else "gives what is no input:"
-            raise ModelError(f"{where}: prepare {what} '{name}'")
-        if len({len(found[i.symbol]) for i in model.inputs if i.sequence}) > 1:
-            raise ModelError(f"{where}: prepare gives sequences of different lengths")
-        for i in model.inputs:
-            factor = [found[i.factor]] if i.factor else []
-            for one in (*(found[i.symbol] if i.sequence else [found[i.symbol]]), *factor):
-                if getattr(one, "ndim", None) != work.n_sm.ndim or one.dtype.kind not in "fiub":
-                    text = f"needs {'lists of ' if i.sequence else ''}arrays of numbers with"
-                    text += f" {work.n_sm.ndim} axes, like the workload's, for '{i.symbol}'"
-                    raise ModelError(f"{where}: prepare {text}")
-        return found
 
-    def in_range(one: Parameter) -> Parameter:
-        given = one.rule
-        if given is None:
-            return one
-
-        @wraps(given)
-        def rule(device: DeviceFacts) -> Any:
-            value = given(device)
-            if not (value is None or one.columns or one.minimum <= value <= one.maximum):
-                text = f"gives {value!r}, beyond {one.minimum:g} to {one.maximum:g}"
-                raise ModelError(f"{where}: rule of '{one.key}' {text}")
-            return value
-
-        return replace(one, rule=guarded(rule, f"rule of '{one.key}'"))
-
-    for key, value in {
-        "prepare": guarded(prepare, "prepare"),
-        "facts": guarded(lambda own: dict(facts(own)), "facts"),
-        "findings": guarded(lambda *given: [Finding(*one) for one in findings(*given)], "findings"),
-        "parameters": tuple(map(in_range, model.parameters)),
-    }.items():
-        object.__setattr__(model, key, value)  # not `replace`, which would complete it again
-    return model
+def _in_range(require: Require, one: Parameter, value: Any, _: Any) -> Any:
+    """Return what a rule gives, if the parameter may have this value."""
+    text = f"rule of '{one.key}' gives {value!r}, beyond {one.minimum:g} to {one.maximum:g}"
+    require(value is None or one.columns or one.minimum <= value <= one.maximum, text)
+    return value
