@@ -16,7 +16,7 @@ from functools import partial
 from sweep.errors import nearest
 from sweep.importers.ptx.accesses import Shape, accesses_of
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
-from sweep.importers.ptx.copies import Waits, copying_loops, executions_of, prologues
+from sweep.importers.ptx.copies import Waits, copying_loops, executions_of
 from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.lanes import Lanes, shares_of_blocks
@@ -192,8 +192,7 @@ def analyse(
     live = live_registers(graph)
     registers = max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ())))
     memory = _shared_memory(expanded, outside)
-    loops = copying_loops(graph, values, block)
-    copies = partial(executions_of, loops, prologues(graph, loops))
+    copies = executions_of(graph, copying_loops(graph, values, block))
     reads = reads_of(expanded, values, accesses, turns, copies)
     if any(i.opcode in ("atom", "red") for i in expanded.instructions()):
         notes.insert(0, _ATOMIC)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sweep.importers.ptx.accesses import Shape, shapes_of, tile_shapes
@@ -80,33 +80,25 @@ def copying_loops(graph: Graph, values: Values, sides: Sides | None) -> dict[Loo
     return found
 
 
-def prologues(graph: Graph, loops: Mapping[Loop, Pipeline]) -> dict[Block, float]:
-    """Return the blocks before copying loops, each with the steps whose copies start there."""
-    found: dict[Block, float] = {}
+def executions_of(graph: Graph, loops: Mapping[Loop, Pipeline]) -> Callable[[Block], Amount]:
+    """Return a function that says how often the copies of a block bring something, by passage.
+
+    Before a loop one step counts of those that start there, and of the loop's own one less.
+    """
+    steps: dict[Block, float] = {}
     for loop, pipeline in sorted(loops.items(), key=lambda item: -item[0].header.number):
         for block in graph.blocks[: loop.header.number] if pipeline.starts_before else ():
             if block.loop is loop.parent:
-                found[block] = pipeline.buffers
-    return found
+                steps[block] = pipeline.buffers
 
+    def executions(block: Block) -> Amount:
+        loop = next((loop for loop in nest(block.loop) if loop in loops), None)
+        if loop is None:
+            return {block.passage: block.share / steps.get(block, 1.0)}
+        before = {loop.entered: -block.share} if loops[loop].starts_before else {}
+        return {block.passage: block.share, **before}
 
-def executions_of(
-    loops: Mapping[Loop, Pipeline], starting: Mapping[Block, float], block: Block
-) -> Amount:
-    """Return how often the copies of a block bring something, by passage.
-
-    Parameters
-    ----------
-    loops, starting : mapping
-        Of :func:`copying_loops` and :func:`prologues`.
-    block : Block
-        A basic block.
-    """
-    loop = next((loop for loop in nest(block.loop) if loop in loops), None)
-    if loop is None:
-        return {block.passage: block.share / starting.get(block, 1.0)}
-    before = {loop.entered: -block.share} if loops[loop].starts_before else {}
-    return {block.passage: block.share, **before}
+    return executions
 
 
 def _copied(instruction: Instruction, values: Values, sides: Sides | None) -> float:

@@ -93,9 +93,8 @@ def reads_of(
     for part, found_there in accesses.items():
         for instruction, found in zip(part.instructions, found_there, strict=True):
             addresses = instruction.addresses
-            amount = {part.passage: part.share}
-            if found and found[0].is_copy:
-                amount = copies(part)
+            is_copy = found and found[0].is_copy
+            amount = copies(part) if is_copy else {part.passage: part.share}
             if found and meaning_of(instruction).tile == "load":
                 tile = found[0].bytes * found[0].words
                 result.append(Read(amount, AXES, tile, tile, parts={AXES: tile}))

@@ -21,14 +21,7 @@ from typing import NamedTuple, TypeVar
 from sweep.errors import SweepError
 from sweep.importers.ptx.accesses import Accesses, Shape, Shapes
 from sweep.importers.ptx.control_flow import Amount, Block, Graph, Loop, Passage, executed, nest
-from sweep.importers.ptx.copies import (
-    Pipeline,
-    Waits,
-    copying_loops,
-    executions_of,
-    product_of,
-    prologues,
-)
+from sweep.importers.ptx.copies import Pipeline, Waits, copying_loops, executions_of, product_of
 from sweep.importers.ptx.instructions import UNSIZED_PRODUCT, Meaning, Product, meaning_of
 from sweep.importers.ptx.module import Instruction
 from sweep.importers.ptx.registers import Sides, Values
@@ -144,9 +137,9 @@ def counted(stages: Iterable[Stage], kind: type[K]) -> dict[K, Amount]:
 class _Cutter:
     def __init__(self, graph: Graph, values: Values, sides: Sides | None, how: str) -> None:
         self.values = values
-        self.copying = copying_loops(graph, values, sides)
-        self.loops = {} if how == "none" else self.copying
-        self.prologues = prologues(graph, self.copying)
+        loops = copying_loops(graph, values, sides)
+        self.loops = {} if how == "none" else loops
+        self.executions = executions_of(graph, loops)
         self.graph = graph
         self.sides = sides
         self.how = how
@@ -196,9 +189,8 @@ class _Cutter:
     def _shares(self, key: Key, block: Block) -> Iterator[tuple[Passage, float]]:
         """Yield how often something is executed: by passage, the share of its executions."""
         words = key.words if isinstance(key, Shape) else 1
-        amount = {block.passage: block.share}
-        if isinstance(key, Shape) and key.is_copy:
-            amount = executions_of(self.copying, self.prologues, block)
+        is_copy = isinstance(key, Shape) and key.is_copy
+        amount = self.executions(block) if is_copy else {block.passage: block.share}
         for passage, share in amount.items():
             yield passage, share * words
 
