@@ -123,8 +123,9 @@ def test_memory_clock_of_amds_driver__is_turned_into_that_of_two_transfers(key, 
     for end, clock in zip(("min", "max"), clocks, strict=True):
         given.append(Measurement(f"clocks.memory_{end}", clock, "MHz", None, "query", "t"))
     nominal = device.values["clocks.memory_nominal"] / 1e6
-    for like in (None, device):
-        known = merged(given, like)
+    by_hand = Measurement("clocks.memory_nominal", nominal, "MHz", None, "given", "", place="here")
+    for like, more in ((None, []), (device, []), (None, [by_hand])):
+        known = merged([*given, *more], like)
         assert known.number("clocks.memory_nominal") == pytest.approx(nominal, rel=2e-3)
         assert known.number("clocks.memory_nominal") <= known.number("clocks.memory_max")
         assert known.number("chip.memory_bandwidth") == pytest.approx(

@@ -306,8 +306,7 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     clock, width = (chosen.get(p) for p in ("clocks.memory_nominal", "chip.memory_bus_width"))
     if clock is None or width is None or (path in chosen and clock.method == "device_file"):
         return
-    transfers = _transfers(target) if clock.method == "given" else 2.0
-    peak = transfers * float(clock.value) * float(width.value) / 8e3
+    peak = 2.0 * float(clock.value) * float(width.value) / 8e3
     stated = chosen.get(path)
     off = abs(float(stated.value) / peak - 1.0) if stated is not None else math.inf
     if stated is not None and (stated.method == "given" or off < SAME):
@@ -317,7 +316,7 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
         return
     is_assumed = any(one.source.startswith("assumed") for one in (clock, width))
     kind = "assumed" if is_assumed or _transfers(target) != 2.0 else "derived"
-    words = f"{transfers:g} transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
+    words = f"2 transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
     chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", source=f"{kind}: {words}")
 
 
