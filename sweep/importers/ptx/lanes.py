@@ -206,8 +206,8 @@ def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
 def runs_of(graph: Graph) -> tuple[list[list[Block]], set[Block]]:
     """Return basic blocks that are followed together: one, or all turns of loops of few turns.
 
-    Of a longer loop in one of few turns the first turn stands for all: the ends of those come
-    second.
+    Of a longer loop inside one of few turns the first turn stands for all. The second result has
+    the blocks in which such turns end.
     """
     runs = {block.number: [block] for block in graph.blocks}
     left, left_out, ends = float(MOST_STEPS), set[Loop | None](), set[Block]()
@@ -240,7 +240,7 @@ def is_in_each_turn(block: Block) -> bool:
 
 
 def _decision(block: Block) -> Block:
-    """Return the block that decides whether a loop is entered, of the one just before it."""
+    """Return what decides whether a loop is entered, given the block just before the loop."""
     after = block.successors[0] if len(block.successors) == 1 else block
     is_entry = after.loop is not block.loop and after.loop and after.loop.header is after
     return block.idom or block if is_entry else block
