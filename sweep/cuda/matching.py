@@ -19,7 +19,8 @@ from sweep.specs.formats import KERNEL
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 """Largest grid in x, y and z (CUDA C++ Programming Guide, compute capability 3.0 and later)."""
 
-_NAMES = {"every": "loops", "branches": "targets of conditional branches"}
+_NAMES = {"unknown": "loops of unknown length", "every": "loops",
+          "branches": "targets of conditional branches"}  # fmt: skip
 _TILE_KEYS = tuple(key.name for key in KERNEL["tile_order"].keys)
 
 
@@ -119,7 +120,7 @@ def sides_of(sides: Sequence[int | str], names: Mapping[str, Setting], option: s
 
 
 class _Labels(NamedTuple):
-    """The labels of a text, in order: of loops with unknown trip counts, of all, of branches."""
+    """Labels of a text without ``$``: of loops with unknown trip counts, of all, of branches."""
 
     name: str
     unknown: list[str]
@@ -151,11 +152,12 @@ def analyses_of(variants: Iterable[Variant], given: Given) -> Iterator[Analysis]
                       for loops in (found.open_loops, found.graph.loops)]  # fmt: skip
             targets = branches_of(found.graph).items()
             labels.append([to.labels[0].name for x, to in targets if not to.dominates(x)])
-            own = _Labels(variant.name, *(list(dict.fromkeys(part)) for part in labels))
+            plain = [[x.removeprefix("$") for x in dict.fromkeys(part)] for part in labels]
+            own = _Labels(variant.name, *plain)
             first = first or own
             if given.trips or given.branches:
                 options["branches"] = _matched(given.branches, first, own, "branches")
-                trips = _matched(given.trips, first, own, "every")
+                trips = _matched(given.trips, first, own, "unknown", "every")
                 found = analyse(function, trips=trips, **options)
             check_complete(found, variant.text)
         except SweepError as error:
@@ -181,26 +183,22 @@ def _block_of(function: Function, variant: Variant, given: Given) -> Sides | Non
 
 
 def _matched(
-    trips: Mapping[str, float | str], first: _Labels, own: _Labels, kind: str
+    given: Mapping[str, float | str], first: _Labels, own: _Labels, *kinds: str
 ) -> dict[str, float | str]:
     """Return what is given by the labels of the first text by those of another one."""
     found: dict[str, float | str] = {}
-    for label, trip in trips.items():
+    for label, value in given.items():
         plain = label.removeprefix("$")
-        known = [x.removeprefix("$") for x in getattr(first, kind)]
-        if label == ANY or first is own or plain not in known:
-            found[label] = trip
+        kind = next((kind for kind in kinds if plain in getattr(first, kind)), None)
+        if kind is None or first is own:
+            found[label] = value
             continue
-        unknown = [x.removeprefix("$") for x in first.unknown]
-        theirs, ours = known, getattr(own, kind)
-        if kind == "every" and plain in unknown:
-            theirs, ours = unknown, own.unknown
+        theirs, ours = getattr(first, kind), getattr(own, kind)
         if len(theirs) != len(ours):
-            what = "loops of unknown length" if theirs is unknown else _NAMES[kind]
-            way = f": give one count for all, --trip '{ANY}=N'" if kind == "every" else ""
+            way = f": give one count for all, --trip '{ANY}=N'" if kind != "branches" else ""
             raise PtxError(
-                f"it has {len(ours)} {what} and {first.name} {len(theirs)}, so that {label} is"
-                f" not clear{way}"
+                f"it has {len(ours)} {_NAMES[kind]} and {first.name} {len(theirs)}, so that {label}"
+                f" is not clear{way}"
             )
-        found[ours[theirs.index(plain)]] = trip
+        found[ours[theirs.index(plain)]] = value
     return found
