@@ -140,11 +140,11 @@ def of_capability(
              or (target and d.compiler_target == target)]  # fmt: skip
     paths = {f"chip.{name}" for name in _OF_CAPABILITY}
     generation = f"compute capability {capability}" if capability else target
-    if is_borrowed := not alike and capability in _SAME_SM:
-        alike = [d for d in others if d.compute_capability == _SAME_SM[capability]]
-        generation = f"compute capability {_SAME_SM[capability]}, whose lanes {capability} has, too"
+    if other := "" if alike else _SAME_SM.get(capability, ""):
+        alike = [d for d in others if d.compute_capability == other]
+        generation = f"compute capability {other}, whose lanes {capability} has, too"
     for path, key in keys():
-        if is_borrowed and path not in paths - {"chip.l1"}:
+        if other and path not in paths - {"chip.l1"}:
             continue
         arithmetic = path.startswith("microbenchmark.") and path.rpartition("_")[2] == "latency"
         arithmetic = arithmetic and not any(

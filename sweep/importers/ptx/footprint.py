@@ -113,9 +113,9 @@ def reads_of(
     for (origin, amounts, _), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
         requested, distinct, parts = _bytes(loads, lanes, beside, axes)
-        loops = nest(amounts[0][0][0])
-        often = tuple(loop.formula or loop.trips or loop.size for loop in loops)
-        key = origin, amounts[0][1], requested, distinct, often
+        (passage, share), *_ = amounts
+        often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
+        key = origin, share, requested, distinct, often
         result.append(Read(dict(amounts), axes, requested, distinct, key in seen, parts))
         if often and MEMORY not in origin:
             seen.add(key)
