@@ -241,8 +241,9 @@ def legend(
     texts = [textwrap.wrap(str(handle.get_label()), int(room) - 8) for handle in handles]
     for handle, lines in zip(handles, texts, strict=True):
         handle.set_label("\n".join(lines))
-    longest = max(len(line) for lines in texts for line in lines)
-    columns = max(1, min(len(handles), int(room // (longest + 8))))
+    widths = [8 + max(map(len, lines)) for lines in texts]
+    columns = next(n for n in range(len(handles), 0, -1)
+                   if n == 1 or sum(map(max, np.array_split(widths, n))) <= room)  # fmt: skip
     figure.legend(handles=list(handles), loc=loc, ncols=columns)
 
 

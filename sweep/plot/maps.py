@@ -22,6 +22,7 @@ POINTS_PER_CHARACTER = 5.6  # of a label's text, its box included
 BEST = draw.STAR | {"mec": "black"}
 LARGER_IS_BETTER = ("occupancy", "active_blocks_per_sm", "active_warps_per_sm")
 CLOSE = 1.05  # what lies within 5 % of the best is framed
+JUMP = 1.25  # between neighbours with different configurations: a line divides them
 FRAME: dict[str, Any] = {"color": "#D0104C", "linewidth": 1.8, "linestyle": "-"}
 OTHER: dict[str, Any] = {"marker": "D", "mfc": "none", "mec": "black", "mew": 1.4, "ms": 8}
 SMALLEST = {"execution_time": "smallest execution time", "energy": "smallest energy"}
@@ -137,8 +138,9 @@ class Map:
 
     Attributes
     ----------
-    values, statuses, regimes : array, shape (y, x)
-        Values, NaN where there is none; words, empty where there is no answer.
+    values, statuses, regimes, chosen : array, shape (y, x)
+        Values, NaN where there is none; words, empty where there is no answer; a number for each
+        configuration that is the best of a cell.
     best : tuple of int, optional
         The best cell.
     row : Row
@@ -176,6 +178,9 @@ class Map:
             place = np.nanargmin(self.values if sense == "min" else -self.values)
             self.best = divmod(int(place), shape[1])
         self.row: Row = rows[self.best or (0, 0)]
+        codes: dict[Any, int] = {}
+        chosen = (tuple(row.get(dim) for dim in self.over) for row in rows.flat)
+        self.chosen = np.reshape([codes.setdefault(c, len(codes) + 1) for c in chosen], shape)
 
     def draw(self, axes: Axes) -> list[Any]:
         """Draw the map with its colour bar, regimes and optimum; return the legend's entries."""
@@ -233,6 +238,14 @@ class Map:
         if lines.size:
             axes.add_collection(LineCollection(list(lines), **FRAME))
             handles.append(draw.entry(f"within {100 * (CLOSE - 1):.0f} % of the best", **FRAME))
+        lines = borders(self.chosen)
+        middles = lines.mean(axis=1)[:, ::-1].T
+        pair = [self.values[*ends.astype(int)] for ends in (np.floor(middles), np.ceil(middles))]
+        lines = lines[np.maximum(*pair) > JUMP * np.minimum(*pair)]
+        if lines.size and len({*self.regimes.flat} - {""}) == 1:  # no border of regimes is in sight
+            _divide(axes, lines)
+            text = f"another configuration is best, over {100 * (JUMP - 1):.0f} % apart"
+            handles.append(draw.entry(text, color="black", linestyle="-"))
         return handles
 
     def _draw_invalid(self, axes: Axes) -> list[Any]:
@@ -254,9 +267,7 @@ class Map:
         if not present:
             return []
         codes = sum(code * (self.regimes == name) for code, name in enumerate(present, 1))
-        for width, colour in ((3.2, "white"), (1.3, "black")):
-            lines = LineCollection(list(borders(codes)), colors=colour, linewidths=width)
-            axes.add_collection(lines)
+        _divide(axes, borders(codes))
         if len(present) == 1:
             return [draw.entry(f"regime {draw.regime_label(present[0], model)} everywhere")]
         handles = []
@@ -275,6 +286,12 @@ class Map:
             axes.text(column, row, text, ha="center", va="center", fontweight="bold",
                       color="black" if is_bright else "white", bbox=box, zorder=5)  # fmt: skip
         return handles
+
+
+def _divide(axes: Axes, lines: Array) -> None:
+    """Draw borders that colours do not hide."""
+    for width, colour in ((3.2, "white"), (1.3, "black")):
+        axes.add_collection(LineCollection(list(lines), colors=colour, linewidths=width))
 
 
 def _edges(cells: Array) -> tuple[Array, Array]:

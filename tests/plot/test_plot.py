@@ -225,6 +225,33 @@ def test_clocks_plot__marks_both_optima():
     assert words(figure.axes[0].get_xticklabels())[0] == "800"
 
 
+def test_clocks_plot__divides_cells_of_far_bests_of_one_regime():
+    data = synthetic.dataset(core=CORE, memory=MEMORY, parameters={"tile": (4, 16)})
+    data["regime"][:] = synthetic.REGIMES["hong_kim_eq22"]
+    corner = (data["core_clock_ratio"] < 0.55) & (data["memory_clock_ratio"] > 0.95)
+    for name in (TIME, "energy"):  # the best tile is no choice at one pair of clocks
+        worse = data[name].where(~corner | (data["tile"] == 4), 9.0)
+        data[name] = worse.transpose(*data[name].dims)
+    figure = plot.clocks_plot(data, select=ONE)
+    text = legend(figure)
+    assert "regime eq22 everywhere" in text
+    assert text.count("another configuration is best, over 25 % apart") == 2
+    ends = {tuple(map(tuple, segment)) for c in figure.axes[0].collections[-2:]
+            for segment in c.get_segments()}  # fmt: skip
+    assert ends == {((0.5, 3.5), (0.5, 4.5)), ((-0.5, 3.5), (0.5, 3.5))}
+
+
+def test_legend__has_columns_beside_one_long_entry():
+    texts = ["short"] * 6 + ["long " * 12]
+    with draw.picture(7.4, 6.0) as (figure, panels):
+        draw.legend(figure, [draw.entry(text) for text in texts])
+    figure.draw_without_rendering()
+    (box,) = figure.legends
+    assert len({round(text.get_window_extent().x0) for text in box.get_texts()}) > 1
+    assert box.get_window_extent().width < figure.bbox.width
+    assert panels[0, 0].get_position().height > 0.75
+
+
 def test_pareto_plot__draws_the_front():
     figure = plot.pareto_plot(DATA, select=ONE)
     (axes,) = figure.axes
