@@ -17,7 +17,7 @@ from sweep.query import Answer, Row, best, pareto
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.question import DEFAULT_BY
 from sweep.query.resting import resting_note
-from sweep.query.shown import NOTE_LINES, NOTES, absent_line
+from sweep.query.shown import NOTES, absent_line, note_lines
 from sweep.query.table import aligned
 from sweep.query.texts import Stars, number, quantity, terminal_width, wrapped
 from sweep.query.tuning import PREFERRED, conclusions, tunings
@@ -284,7 +284,7 @@ def _point(row: Row, fastest: Row, title: str) -> tuple[str, str, str]:
 
 
 def _wrapped(notes: Iterable[str]) -> list[str]:
-    return [line for note in notes for line in wrapped(note, terminal_width(), NOTE_LINES)]
+    return note_lines(notes, terminal_width())
 
 
 def _figure_line(results: Any, grid: Grid, path: Path, shown: Key) -> str:

@@ -34,7 +34,8 @@ Row = Mapping[str, Any]
 
 NOTES = 3
 """Most footnotes of a table; the other forms have all."""
-NOTE_LINES = 2
+NOTE_LENGTH = 200
+"""Characters of a note that are shown whole, in two lines or in more narrower ones."""
 NAMED = 6
 """Places without a result that the line about them names, for each reason and model."""
 AGREEING = 1.5
@@ -105,13 +106,19 @@ def layout(answer: Answer, width: int | None, hint: str = "") -> Layout:
     if width is not None and len(notes) > NOTES:
         further, notes = len(notes) - NOTES, notes[:NOTES]
         missing.append(f"{further} more {'note' if further == 1 else 'notes'}")
-    shown = [line for note in notes for line in wrapped(note, width, NOTE_LINES)]
+    shown = note_lines(notes, width)
     if any(line.endswith(ELLIPSIS) for line in shown):
         missing.append("notes shortened")
     below += shown
     if missing:
         below += wrapped(f"{'; '.join(missing)}{f' ({hint})' if hint else ''}", width)
     return Layout(above, tables, below)
+
+
+def note_lines(notes: Iterable[str], width: int | None) -> list[str]:
+    """Return notes in lines; the ends of long ones are missing where there is a width."""
+    most = max(2, -(-NOTE_LENGTH // width)) if width else None
+    return [line for note in notes for line in wrapped(note, width, most)]
 
 
 def _notes(answer: Answer, names: Iterable[str]) -> list[str]:

@@ -22,6 +22,10 @@ FIRST_OUT = (
     "largest_speedup",
 )  # fmt: skip
 """Columns that go first: clocks in MHz, the bound and other statistics say as much."""
+ASKED = ("time_low", "time_high")
+"""Columns that stand only where somebody asked for them: they stay."""
+WITH = {"high": "low", "loss_of_second": "loss_of_first"}
+"""Columns that say little without another, which goes with them."""
 
 
 class Column(NamedTuple):
@@ -98,17 +102,19 @@ def fitted(
     found = Fitted(list(columns))
     if width is None or width_of(columns) <= width:
         return found
-    others = [column for column in columns if column.name not in kept]
+    stay = {marked, *ASKED}
+    others = [column for column in columns if column.name not in {*kept, *stay}]
     order = [c for name in FIRST_OUT for c in others if c.name == name]
     order += [c for c in others[::-1] if c not in order]
-    order += [c for c in columns[:1:-1] if c.name in kept and c.name != marked]
+    order += [c for c in columns[:1:-1] if c.name in kept and c.name not in stay]
     found.columns = [c.cut(LONG) if c in others and c.is_text else c for c in columns]
     for gone in order:
         if width_of(found.columns) > width and gone.name in kept:
             _cut_widest(found.columns, width)
         if width_of(found.columns) <= width:
             break
-        found.columns = [c for c in found.columns if c.name != gone.name]
+        pair = (gone.name, WITH.get(gone.name))
+        found.columns = [c for c in found.columns if c.name not in pair]
     whole = {column.name: column for column in columns}
     for place, column in enumerate(found.columns):  # what now has room again
         room = width - width_of(found.columns) + max(map(len, column.texts))

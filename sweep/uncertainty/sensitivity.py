@@ -36,8 +36,8 @@ SAMPLES = 4096
 
 LEGEND = {
     "total": "share of the variance that goes with the number, interactions included",
-    "first": "share of the variance that goes with the number alone",
-    "low": "time with the number at the lower end of its range, all others as in the files",
+    "first": "share of the number alone",
+    "low": "time at the lower end of its range, all others as in the files",
 }
 
 
@@ -94,7 +94,8 @@ def sensitivity(
     what = "the best configuration" if of_best == 1 else f"the best of {of_best} configurations"
     coordinates = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in _COLUMNS]
     title = f"what the {TIME} of {what} depends on, {samples:,} samples"
-    units = {TIME: "s", "low": "s", "high": "s", **dict.fromkeys(_SHARES, "1")}
+    units = dict.fromkeys((TIME, "low", "high"), "s") | dict.fromkeys(_SHARES, "1")
+    units |= {f"{domain}_clock": "MHz" for domain in ("core", "memory")}
     answer = Answer.of(title, rows, coordinates, units, notes, (*coordinates, *_COLUMNS), LEGEND)
     return replace(answer, picture=partial(_shown, answer, (*DEFAULT_BY, *by)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 import xarray as xr
@@ -77,6 +78,14 @@ def test_columns__that_do_not_fit_go_from_the_right_but_for_the_main_one():
     assert fitted(columns, None, ()).columns == columns
 
 
+def test_columns__that_belong_together_go_together():
+    columns = [Column(name, "", [name * 3]) for name in ("a", "low", "high")]
+    assert [c.name for c in fitted(columns, 15, {"a"}).columns] == ["a"]
+    columns = [Column(name, "", ["1"]) for name in ("a", "b", "c", "time", "time_low", "time_high")]
+    shown = [c.name for c in fitted(columns, 26, {"a", "b", "c", "time"}, "time").columns]
+    assert shown == ["a", "b", "time", "time_low", "time_high"]
+
+
 def test_columns__of_long_text_are_shortened_before_any_is_left_out():
     columns = [Column("a", "", ["x"]), Column("b", "", ["word " * 20]), Column("c", "", ["1"])]
     found = fitted(columns, 60, {"a"})
@@ -114,6 +123,16 @@ def test_notes__are_at_most_three_and_stars_come_first():
     ]  # fmt: skip
     assert answer.to_table(wide=True).splitlines()[-4:] == [notes[2], "one", "two", "three"]
     assert "* rests" not in answer.chosen(["x"]).to_table()  # no star is shown
+
+
+def test_notes__of_two_long_lines_are_whole_in_narrow_ones():
+    answer = Answer.of(
+        "", [{"x": 1, "y": 1}, {"x": 2, "y": 2}], ["x"], notes=["word " * 38 + "end"]
+    )
+    for width in (60, 80, 100, 250):
+        assert answer.to_table(width).endswith(" end")
+    longer = replace(answer, notes=["word " * 60 + "end"])
+    assert longer.to_table(100).splitlines()[-2].endswith("…")
 
 
 def test_chosen__shows_these_columns_in_this_order():

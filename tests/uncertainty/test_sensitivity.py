@@ -99,6 +99,7 @@ def test_command__prints_and_draws(folder, capsys):
     assert main([*words, "-o", "tornado.png"]) == 0
     printed = capsys.readouterr().out
     assert "transpose on rtx_3080" in printed and "of 95 %" in printed
+    assert "…" not in printed
     assert (folder / "tornado.png").read_bytes()[:4] == b"\x89PNG"
     assert main([*words, "--format", "json", "--range", "assumed=0.5"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
