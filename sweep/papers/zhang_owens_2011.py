@@ -20,8 +20,8 @@ from sweep.specs import load_device
 TILES = (8, 16, 32)
 STEPS = range(1, 10)
 # Figure 2: title and key in the device file
-CURVES = {"type II, 1e9 warp instructions a second": "instruction_throughput",
-          "shared memory, GB/s": "shared_bandwidth"}  # fmt: skip
+CURVES = {"type II instructions [1e9 warp instructions/s]": "instruction_throughput",
+          "shared memory [GB/s]": "shared_bandwidth"}  # fmt: skip
 
 
 def build() -> Iterator[tuple[Any, ...]]:

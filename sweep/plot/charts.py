@@ -44,7 +44,7 @@ def line_plot(
     Parameters
     ----------
     panels : sequence of (title, curves)
-        Each panel's curves by name: values of x and y.
+        Each panel's curves by name: values of x and y; a unit after the title is that of y.
     x_label, y_label : str
         What the axes show, with units.
     columns : int
@@ -78,7 +78,9 @@ def line_plot(
             )
             if not draw.scale_axis(axes, "y", y):
                 axes.set_ylim(bottom=min(0.0, float(np.nanmin(y))))
-            axes.set(title=name, xlabel=x_label, ylabel=y_label)
+            name, _, unit = name.partition(" [")
+            label = draw.label(y_label, unit.removesuffix("]"), 30)
+            axes.set(title=name, xlabel=x_label, ylabel=label)
             if marks:
                 axes.set_xticks(range(len(marks)), list(marks), rotation=35, ha="right")
             else:
@@ -229,6 +231,8 @@ def models_plot(
     shape = {"width_ratios": (left_width, 5.8)}
     with draw.picture(left_width + 5.8, height, 1, 2, title, **shape) as (figure, panels):
         left, right = panels[0]
+        engine: Any = figure.get_layout_engine()
+        engine.set(rect=(0.02, 0.0, 0.98, 1.0))  # long names take more room than it thinks
         _draw_correlations(left, pairs, rows)
         varied = [pair for pair in pairs if np.isfinite(pair.correlation)]
         if varied:

@@ -33,6 +33,11 @@ def test_a_name_has_one_colour_in_all_panels_and_one_entry_in_one_legend():
     assert all(axes.get_legend() is None for axes in figure.axes)
 
 
+def test_a_unit_after_a_panels_title_is_that_of_its_vertical_axis():
+    (axes,) = line_plot([("a rate [GB/s]", {"p": (np.arange(3), np.arange(3))})], "x", "y").axes[:1]
+    assert (axes.get_title(), axes.get_ylabel()) == ("a rate", "y\N{NO-BREAK SPACE}[GB/s]")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_figures__have_legends_beside_their_panels_and_units_that_say_something(paper):

@@ -337,4 +337,5 @@ def test_models_plot__names_of_fifteen_pairs_do_not_overlap():
     boxes = [text.get_window_extent() for text in left.get_xticklabels()]
     assert len(boxes) == 15
     assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+    assert left.get_yticklabels()[0].get_window_extent().x0 > 0.01 * figure.bbox.width
     assert "[µs]" in right.get_xlabel()
