@@ -57,3 +57,18 @@ def test_time__is_at_least_that_of_double_precision(device):
         plan = Plan(("expdist",), (device,), ("combined",), axes=axes, store=False)
         times = sweep.evaluate(plan)["expdist"]["execution_time"].values
         assert 1 <= np.nanmin(times) * RATES[device] / (doubles * 32768**2) < 1.1
+
+
+# Of NVRTC 12.9.86, per pair whose term is not too small; blocks of 128 by 8 threads.
+@pytest.mark.parametrize(("device", "tiles", "fp32", "integer", "control", "move"), [
+    ("gtx_1080_ti", (3, 6), 7, 12.16, 11.04, 10.49), ("gtx_1080_ti", (6, 4), 7, 14.3, 10.74, 11.39),
+    ("rtx_2080_ti", (3, 6), 7.1, 7.6, 16.7, 10.8), ("rtx_2080_ti", (6, 4), 7.1, 9.02, 16.72, 11.7),
+])  # fmt: skip
+def test_instructions__are_those_of_machine_code(device, tiles, fp32, integer, control, move):
+    sizes = {"m": 512 * tiles[0], "n": 64 * tiles[1], "far": 1e-9}
+    own = dict(zip(NAMES, (128, 8, *tiles, 0, 1, 2), strict=True)) | sizes
+    launch = launched("expdist", device, loop_unroll_factor_x=3, loop_unroll_factor_y=2, **own)
+    counts, pairs = launch.workload.instructions, numbers_of(launch)["pairs"]
+    found = [counts[name].item() / pairs for name in ("fp32", "integer", "control", "move")]
+    assert found[0] == pytest.approx(fp32, rel=0.01)
+    assert found == pytest.approx([fp32, integer, control, move], rel=0.21)
