@@ -79,8 +79,8 @@ def with_intervals(
             known = column[np.isfinite(column)]
             ends[number] = np.quantile(known, sides) if len(known) else np.nan
     note = (
-        f"{LOW}, {HIGH}: {level:.4g} of {samples:,} samples in which the numbers of the device and"
-        " kernel files are off within their ranges; that the model itself is off is not in it"
+        f"{LOW}, {HIGH}: {100 * level:.4g} % of {samples:,} samples in which the numbers of the"
+        " device and kernel files are off within their ranges; errors of the model are not in it"
     )
     return _with_columns(answer, ends, note)
 
