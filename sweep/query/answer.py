@@ -210,7 +210,8 @@ class Answer(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         """Return the table as HTML, for notebooks."""
-        whole = shown.layout(self.picture(shown.IN_PYTHON) if self.picture else self, None)
+        answer = self.picture(shown.IN_PYTHON) if self.picture else self
+        whole = shown.layout(answer, None, by_kernel=True)
         body = "" if whole.tables else "<p>(no rows)</p>"
         for title, columns in whole.tables:
             heads = [f"{c.name}\n[{c.unit}]" if c.unit else c.name for c in columns]

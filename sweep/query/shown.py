@@ -41,7 +41,8 @@ NAMED = 6
 AGREEING = 1.5
 """Factor between the bests of several models above which a note says so."""
 SHARES = frozenset({"runner_up", "loss_of_first", "loss_of_second", "largest_slowdown",
-                    "largest_speedup", "optimum_change", "change"})  # fmt: skip
+                    "largest_speedup", "optimum_change", "change", "cost_of_median",
+                    "cost_of_worst"})  # fmt: skip
 """Columns that tables show in percent."""
 COUNTS = ("valid", "configurations")
 """Columns that are 0 in a group without any result."""
@@ -84,8 +85,12 @@ def text(
     return "\n".join([*lines, *parts.below])
 
 
-def layout(answer: Answer, width: int | None, hint: str = "") -> Layout:
-    """Return what stands above an answer's tables, the tables, and what stands below."""
+def layout(answer: Answer, width: int | None, hint: str = "", *, by_kernel: bool = False) -> Layout:
+    """Return what stands above an answer's tables, the tables, and what stands below.
+
+    Kernels with parameters of their own have tables of their own where one table is wider than
+    ``width``, or with ``by_kernel``.
+    """
     rows, absent = with_result(answer)
     above = wrapped(answer.title, width) if answer.title else []
     tables: list[tuple[str, list[Column]]] = []
@@ -95,7 +100,7 @@ def layout(answer: Answer, width: int | None, hint: str = "") -> Layout:
     if rows:
         columns, shared = columns_of(answer, rows)
         above += wrapped(f"all rows: {shared}", width) if shared else []
-        tables, missing = _tables(answer, rows, columns, width)
+        tables, missing = _tables(answer, rows, columns, width, by_kernel)
         names = {column.name for _, columns in tables for column in columns}
         texts = (text for _, columns in tables for column in columns for text in column.texts)
         is_starred = any("*" in text for text in (*texts, shared, *(title for title, _ in tables)))
@@ -137,7 +142,7 @@ def _notes(answer: Answer, names: Iterable[str]) -> list[str]:
 
 
 def _tables(
-    answer: Answer, rows: Sequence[Row], columns: list[Column], width: int | None
+    answer: Answer, rows: Sequence[Row], columns: list[Column], width: int | None, by_kernel: bool
 ) -> tuple[list[tuple[str, list[Column]]], list[str]]:
     """Return one table, or one for each kernel, and what they do not show."""
     if answer.is_chosen:
@@ -148,8 +153,8 @@ def _tables(
         lines = [Column("column", "", [c.name for c in columns]), Column("value", "", texts)]
         one = fitted(lines, width, {"column", "value"})
     found: list[tuple[str, Fitted]] = [("", one)]
-    if not one.is_whole and any(column.name == "configuration" for column in columns):
-        least = 2 if "configuration" in one.cut else 3
+    if (by_kernel or not one.is_whole) and any(c.name == "configuration" for c in columns):
+        least = 2 if by_kernel or "configuration" in one.cut else 3
         found = _by_kernel(answer, rows, width, least) or found
     left_out = dict.fromkeys(name for _, fit in found for name in fit.left_out)
     cut = dict.fromkeys(name for _, fit in found for name in fit.cut)

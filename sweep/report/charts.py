@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.fields import PARAMETER
 from sweep.fronts import spread
 from sweep.plot import draw
 from sweep.plot.maps import Map
@@ -40,15 +41,20 @@ def map_chart(shown: Map) -> Chart:
         "transform": [{"filter": "datum.best"}],
         "mark": {"type": "text", "text": "\N{BLACK STAR}", "size": 16, "color": "black"},
     }
-    over = f"smallest over {', '.join(shown.over)}" if shown.over else "nothing else varies"
+    over = [f"smallest over {', '.join(shown.over)}" if shown.over else "nothing else varies"]
+    regimes = {str(regime) for regime in shown.regimes.flat if regime}
+    if shown.variable != "execution_time":
+        regimes = set()
+    elif len(regimes) == 1:
+        over.append(f"regime {draw.regime_label(min(regimes), shown.subject.model)} everywhere")
     title = f"{draw.words(shown.variable).capitalize()}: {shown.subject.place()}"
     layers = [_cells("isValid(datum.value)", colour), _invalid(), best]
     charts = [_over_axes(shown, title, over, layers)]
-    if shown.variable == "execution_time" and any(shown.regimes.flat):
+    if len(regimes) > 1:
         scale = {"range": list(draw.PALETTE)}
         colour = _name("regime", "regime", scale=scale)
         layers = [_cells("datum.regime != ''", colour), _invalid()]
-        charts.append(_over_axes(shown, "Regime of the best", "", layers))
+        charts.append(_over_axes(shown, "Regime of the best", [], layers))
     return {
         "data": {"values": _values(shown, factor)},
         "hconcat": charts,
@@ -73,13 +79,13 @@ def _values(shown: Map, factor: float) -> list[dict[str, Any]]:
     return cells
 
 
-def _over_axes(shown: Map, title: str, subtitle: str, layers: list[Any]) -> Chart:
+def _over_axes(shown: Map, title: str, subtitle: list[str], layers: list[Any]) -> Chart:
     """Return layers over a map's two axes."""
     encoding = {
         name: {
             "field": name,
             "type": "ordinal",
-            "title": axis.label.split("\n"),
+            "title": axis.label.removeprefix(f"{PARAMETER} ").split("\n"),
             "scale": {"domain": axis.shown[:: 1 if name == "x" else -1]},
             "axis": {"labelOverlap": True, "labelAngle": 0},
         }

@@ -235,7 +235,8 @@ def _document(
     page.add(
         "best", "Best by kernel and device", page.table("best", best, len(found.best), FASTEST)
     )
-    page.add("pareto", "Time against energy", *_linked(page, found, best, fronts, most))
+    cost = "energy" if any(row.get("energy") is not None for row in best) else "occupancy"
+    page.add("pareto", f"Time against {cost}", *_linked(page, found, best, fronts, most))
     page.add("maps", "Heat maps and regimes", *_maps(page, found, share))
     if len(found.sensitivity):
         chart = page.chart(charts.sensitivity_chart(found.sensitivity))
@@ -263,8 +264,7 @@ def _document(
 
 
 def _subtitle(found: Contents) -> str:
-    points, valid = (sum(found.summary.column(name)) for name in ("points", "valid"))
-    parts = [f"{counted(points, 'configuration')}, {valid:,} with a time"]
+    parts = [counted(sum(found.summary.column("valid")), "time")]
     for dim in DEFAULT_BY:
         if dim in found.summary.columns:
             names = list(dict.fromkeys(found.summary.column(dim)))
@@ -295,9 +295,11 @@ def _linked(
     others = [n for n in ("energy", "power", "occupancy", "execution_time") if n in results]
     vertical = "".join(f"<option>{name}</option>" for name in others)
     kinds = shown.column("shown_as")
+    on_fronts = kinds.count("front")
     yield paragraph(
-        f"Diamonds are the best of a device and model ({kinds.count('best')}), large points the "
-        f"rest of their Pareto fronts ({kinds.count('front')}), small points a sample of "
+        f"Diamonds are the best of a device and model ({kinds.count('best')}), "
+        + f"large points the rest of their Pareto fronts ({on_fronts}), " * (on_fronts > 0)
+        + "small points a sample of "
         f"{kinds.count('sample')} other configurations, evenly spread. Drag over the points or "
         "along any axis to filter both pictures; a click there ends it."
     )

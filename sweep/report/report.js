@@ -198,7 +198,7 @@
     const names = [...vertical.options].map((option) => option.value);
     if (!known(vertical.value)) vertical.value = names.find(known);
     const front = ["execution_time", vertical.value];
-    const width = Math.max(520, document.getElementById("linked").clientWidth - 170);
+    const width = Math.max(520, document.getElementById("linked").clientWidth - 230);
     brushes = ["bp", ...fields.map((_, i) => `b${i}`)];
     const spec = linked(rows, fields, results, front, width);
     if (views.linked) views.linked.finalize();

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 
 import pytest
 from support import synthetic
@@ -117,6 +118,13 @@ def test_html__is_escaped():
     assert "&lt;b&gt;" in page and "<b>" not in page and "<br>[s]" in page
     assert "(no rows)" in Answer("nothing", (), [])._repr_html_()
     assert "all rows" in best(TREE)._repr_html_()
+
+
+def test_html__has_a_table_for_each_kernel_with_parameters_of_its_own():
+    tables = best(TREE, by=("kernel", "block_size"))._repr_html_().split("<table>")[1:]
+    heads = [re.findall("<th>(.*?)</th>", table) for table in tables]
+    assert len(heads) > 1 and all("block_size" in head for head in heads)
+    assert not any("configuration" in head or "kernel" in head for head in heads)
 
 
 def test_dataframe__has_units():

@@ -129,6 +129,27 @@ def test_large_results_give_a_small_file_that_says_what_is_left_out(store, repor
     assert len(data_of(path)["tables"]["points"]) < len(data_of(report)["tables"]["points"])
 
 
+def test_page_names_what_it_shows_and_draws_no_map_of_one_regime(store, report, tmp_path):
+    assert ">Time against energy</h2>" in report.read_text(encoding="utf-8")
+    (one, *_) = [row for row in query.summary(store) if row["energy"] is None]
+    select = {name: one[name] for name in ("kernel", "device", "model")}
+    path = write_report(store, tmp_path / "one.html", select=select)
+    text = path.read_text(encoding="utf-8")
+    assert ">Time against occupancy</h2>" in text and "Pareto fronts (" not in text
+    assert f'<p class="quiet">{one["valid"]:,} times; ' in text
+    charts = [chart for one in (report, path) for chart in data_of(one)["charts"].values()]
+    maps = [
+        chart for chart in charts
+        if "hconcat" in chart and chart["hconcat"][0]["title"]["text"].startswith("Execution time")
+    ]  # fmt: skip
+    for chart in maps:
+        regimes = {cell["regime"] for cell in chart["data"]["values"]} - {""}
+        said = chart["hconcat"][0]["title"]["subtitle"][1:]
+        assert len(chart["hconcat"]) == min(2, len(regimes))
+        assert said == [f"regime {name} everywhere" for name in regimes if len(regimes) == 1]
+    assert {len(chart["hconcat"]) for chart in maps} == {1, 2}
+
+
 def test_progress_counts_the_questions_to_the_last(store, tmp_path):
     said = []
     write_report(store, tmp_path / "a.html", progress=lambda *numbers: said.append(numbers))
