@@ -98,8 +98,9 @@ def extend(
     for name, version in made.items():
         if here.get(name) != version:
             raise StoreError(
-                f"'{store}' was computed by {name} {version}, this is {here.get(name)}: results of "
-                "two versions do not go into one store; run the larger plan into a new one"
+                f"'{store}' was computed by {name} {version}, which is "
+                f"{here.get(name, 'missing')} here: results of two versions do not go into one "
+                "store; run the larger plan into a new one"
             )
     old = space_of(info.record)
     indices = _Growth(old, space, str(store)).indices()

@@ -129,7 +129,7 @@ def test_versions_of_its_package_do_not_mix(tmp_path):
         "Metadata-Version: 2.1\nName: roofline-model\nVersion: 2.0\n"
     )
     assert "packages.roofline-model ('1.0' there, '2.0' here)" in errors("run", small)
-    assert "was computed by roofline-model 1.0, this is 2.0" in errors("extend", large)
+    assert "was computed by roofline-model 1.0, which is 2.0 here" in errors("extend", large)
 
 
 @pytest.mark.parametrize(
