@@ -161,10 +161,12 @@ def operands_of(steps: Steps) -> list[Steps]:
 
 # ---------------------------------------------------------------------------- the words
 
-_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
-_COMPARISONS = {"<", "<=", ">", ">=", "==", "!=", "in"}
-_INFIX = {*_ARITHMETIC, *_COMPARISONS, "and", "or", "if", ","}
-_NO_OPERANDS = {*_INFIX, "else", ")", "]"}
+_BINDS_CLOSER = {"+", "-", "*", "/", "//", "%", "**", "<", "<=", ">", ">=", "==", "!=", "in"}
+"""Operators that bind closer than ``not``, which cannot begin their operands."""
+
+_INFIX = {*_BINDS_CLOSER, "and", "or", "if", ","}
+_CLOSING = {"(": ")", "[": "]"}
+_NO_OPERANDS = {*_INFIX, *_CLOSING.values(), "else"}
 _KEYWORDS = ("and", "or", "not", "in", "if", "else", "True", "False")
 
 _SPACE = r"[ \t\r\n]"
@@ -202,6 +204,20 @@ _WORD = re.compile(rf"{_SPACE}*(?:{'|'.join(f'({pattern})' for pattern in _WORDS
 _REFUSALS = (("", ""), *_WORDS.values())
 
 
+def _words(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the words of a text with their positions, ``""`` at its end; refuse others."""
+    for found in _WORD.finditer(text):
+        row = found.lastindex or 0
+        word, position = found[row], found.start(row)
+        refusal, hint = _REFUSALS[row]
+        if word in _OTHER_KEYWORDS:
+            refusal, hint = "{} is not allowed", "; did you mean '=='?" if word == "is" else ""
+        if refusal:
+            shown = word if word.isprintable() else f"U+{ord(word):04X}"
+            raise ExpressionError(text, position, refusal.format(f"'{shown}'"), hint)
+        yield word, position
+
+
 def _check_order(text: str) -> None:
     """Refuse a text with other words, or whose operands and operators do not alternate.
 
@@ -213,36 +229,27 @@ def _check_order(text: str) -> None:
     ExpressionError
         At the first error in reading order.
     """
-    expected: list[tuple[str, int]] = []  # closing bracket and outer nesting of each open bracket
-    nesting = outside = 2
-    wants_operand = True
-    start = 0
-    previous = closing = reason = ""
-    for found in _WORD.finditer(text):
-        row = found.lastindex or 0
-        word, position = found[row], found.start(row)
-        refusal, hint = _REFUSALS[row]
-        if word in _OTHER_KEYWORDS:
-            refusal, hint = "{} is not allowed", "; did you mean '=='?" if word == "is" else ""
-        if refusal:
-            shown = word if word.isprintable() else f"U+{ord(word):04X}"
-            raise ExpressionError(text, position, refusal.format(f"'{shown}'"), hint)
+    inside = [("", 2)]  # of each open bracket or `if`: what closes it, and the nesting in it
+    nesting, wants_operand = 2, True
+    previous, start = "", 0
+    for word, position in _words(text):
+        (closing, least), reason = inside[-1], ""
         if previous == "not" and not wants_operand and word != "in":
             reason = "'in' is expected, not {},"
-        elif word in ("(", "["):
+        elif word in _CLOSING:
             if word == "(" and not wants_operand and previous.isidentifier():
                 _check_function(text, previous, start)
-            expected.append((")" if word == "(" else "]", outside))
-            outside = nesting = nesting + 2
+            nesting += 2
+            inside.append((_CLOSING[word], nesting))
             wants_operand = True
-        elif word and word == closing and (not wants_operand or previous in ("(", "[", ",")):
-            nesting = outside = expected.pop()[1]
+        elif word and word == closing and (not wants_operand or previous in (*_CLOSING, ",")):
+            inside.pop()
+            nesting = inside[-1][1]
             wants_operand = word == "else"
-            outside = nesting = nesting + wants_operand
         elif wants_operand and word in ("-", "+", "not"):
-            if word == "not" and (previous in _ARITHMETIC or previous in _COMPARISONS):
-                reason = "a value is expected, not {},"
             nesting += 1
+            if word == "not" and previous in _BINDS_CLOSER:
+                reason = "a value is expected, not {},"
         elif wants_operand:
             wants_operand = word in ("*", "**") and previous in ("(", ",")  # the tree refuses it
             if not word:
@@ -250,19 +257,19 @@ def _check_order(text: str) -> None:
             elif word in _NO_OPERANDS and not wants_operand:
                 reason = "a value is expected, not {},"
         elif word in _INFIX and not (word == "," and closing == "else"):
-            nesting = nesting + 1 if word == "**" else outside
+            nesting = nesting + 1 if word == "**" else least
             wants_operand = True
-            if word == "if":
-                expected.append(("else", outside))
+            if word == "if":  # what follows its `else` is one level deeper
+                inside[-1:] = [(closing, least + 1), ("else", least)]
         elif word != "not" and (word or closing):
-            reason = f"'{closing}'" if closing else "an operator"
-            reason += " is expected, not {},"
+            wanted = f"'{closing}'" if closing else "an operator"
+            reason = f"{wanted} is expected, not {{}},"
         if nesting > MAX_NESTING:
             reason = "the expression is nested too deeply"
         if reason:
             shown = f"'{word}'" if word[:1] not in ("'", '"', "") else word or "the end"
             raise ExpressionError(text, position, reason.format(shown))
-        previous, start, closing = word, position, expected[-1][0] if expected else ""
+        previous, start = word, position
 
 
 def _check_function(text: str, name: str, position: int) -> None:
