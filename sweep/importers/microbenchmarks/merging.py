@@ -54,12 +54,10 @@ class Merged:
 
     Attributes
     ----------
-    texts : dict of str to str
+    texts : dict of str to Measurement
         The top of the file.
     chosen : dict of str to Measurement
-        By path without unit, in the unit of the key; cycles at :attr:`core_clock`.
-    core_clock : Measurement or None
-        The clock to which measured values belong [MHz].
+        By path without unit, in the unit of the key; cycles at ``microbenchmark.core_clock``.
     models : dict of str to Measurement
         Parameters of models, by their keys.
     remarks : list of str
@@ -96,49 +94,36 @@ def merged(measurements: Iterable[Measurement], like: Device | None = None) -> M
     for key in TEXTS:
         _choose_text(result, key, [m for m in given if m.key == key])
     capability, target = _identify(result, like)
+    if architecture := architecture_of(capability, target):
+        own = Measurement("architecture", architecture, method="same_capability")
+        result.texts.setdefault("architecture", own)
     given = [_of_two_transfers(one, target) for one in given]
     _same_gpu(given)
     known = dict(keys())
     found = {m.key: _base(m) for m in given if m.method in ("query", "given") and m.key in known}
     other = like if like and is_other(like, given) else None
-    others = [*(of_like(like, found, other=bool(other)) if like else ())]
     sm_count = found.get("chip.sm_count", like.values["chip.sm_count"] if like else None)
-    others += of_capability(capability, target, sm_count)
-    if architecture := architecture_of(capability, target):
-        own = Measurement("architecture", architecture, method="same_capability")
-        result.texts.setdefault("architecture", own)
+    of_file = of_like(like, found, other=bool(other)) if like else ()
     candidates: dict[str, list[Measurement]] = {}
-    for one in [*given, *others]:
+    for one in (*given, *of_file, *of_capability(capability, target, sm_count)):
         if one.key in known:
             candidates.setdefault(one.key, []).append(one)
-    plain = [path for path in known if not path.startswith("microbenchmark.")]
-    for path in plain:
+    measured = [path for path in known if path.startswith("microbenchmark.")]
+    for path in (path for path in known if path not in measured):
         _choose(result, known[path], path, candidates.get(path, []))
     _clocks(result)
     _peak_bandwidth(result, target)
     if other is not None:
-        for path, found_there in candidates.items():
-            if ".dram_" in path and path.endswith("_bandwidth"):
-                candidates[path] = [_scale(result, known, other, one) for one in found_there]
+        _scale_dram(result, known, other, candidates)
     _core_clock(result, given, candidates)
-    for path in (path for path in known if path not in plain):
-        if path != "microbenchmark.core_clock":
-            _choose(result, known[path], path, candidates.get(path, []))
+    for path in (path for path in measured if path != "microbenchmark.core_clock"):
+        _choose(result, known[path], path, candidates.get(path, []))
     tables = sorted((m for m in given if m.key.startswith("model.")), key=lambda m: m.rank)
     for one in (*tables, *(tables_of_like(like, found, other=bool(other)) if like else ())):
         result.models.setdefault(one.key, one)
     if other is not None:
         _say_taken(result, other)
-    side = "memory_side_cache"
-    if f"chip.{side}" in result.chosen and f"microbenchmark.{side}_bandwidth" not in result.chosen:
-        result.remarks.append(f"{side}: models leave it out until [microbenchmark] has"
-                              f" {side}_bandwidth_GBps, which no tool says")  # fmt: skip
-    told = ("microbenchmark.tensor_fp16_fma_per", "matrix.")
-    if float(capability or 0) >= 7.0 and not any(path.startswith(told) for path in result.chosen):
-        result.remarks.append(
-            "no [matrix]: kernels with matrix instructions have no time; the data sheet says rates"
-            " by type, or the file of a device that --like names"
-        )
+    _say_missing(result, capability)
     return result
 
 
@@ -235,7 +220,7 @@ def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list
         else:
             kept.append(one)
     true = [one for one in kept if one.method not in LOWER_BOUNDS]
-    least = max((float(one.value) for one in true), default=_without_any(result, path))
+    least = max((float(one.value) for one in true), default=_assumed_bandwidth(result, path))
     bounds = sorted((one for one in kept if one.method in LOWER_BOUNDS),
                     key=lambda one: -float(one.value))  # fmt: skip
     for one in bounds:
@@ -246,8 +231,8 @@ def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list
     return [one for one in bounds if float(one.value) > least][:1] or true
 
 
-def _without_any(result: Merged, path: str) -> float:
-    """Return what models assume of a bandwidth that is not measured [GB/s], 0 for nothing."""
+def _assumed_bandwidth(result: Merged, path: str) -> float:
+    """Return what models assume for a bandwidth that is not measured [GB/s], 0 for nothing."""
     peak, n_sm, clock = (result.number(path) for path in (
         "chip.memory_bandwidth", "chip.sm_count", "microbenchmark.core_clock"))  # fmt: skip
     if path.endswith(".dram_read_bandwidth"):
@@ -320,25 +305,22 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     chosen[path] = Measurement(path, float(f"{peak:.7g}"), "GBps", source=f"{kind}: {words}")
 
 
-def _scale(result: Merged, known: Mapping[str, Key], like: Device, one: Measurement) -> Measurement:
-    """Return a rate of DRAM of a device like it, but another one, in proportion to the peaks."""
+def _scale_dram(
+    result: Merged,
+    known: Mapping[str, Key],
+    like: Device,
+    candidates: dict[str, list[Measurement]],
+) -> None:
+    """Scale rates of DRAM of a device like it, but another one, in proportion to the peaks."""
     peak = result.number("chip.memory_bandwidth") or 0.0
     ratio = peak * 1e9 / like.values["chip.memory_bandwidth"]
-    if one.method != "device_file" or abs(ratio - 1.0) < SAME:
-        return one
-    return replace(times(one, ratio, known[one.key]), source=f"{one.source}, times {ratio:.4g}")
-
-
-def _say_taken(result: Merged, like: Device) -> None:
-    """Say which values are those of a device like it, though tools name another GPU."""
-    taken = [path.partition(".")[2] for path, one in result.chosen.items()
-             if one.source.startswith(AS_IF) and one.method == "device_file"]  # fmt: skip
-    taken += [path.rpartition(".")[0] for path, one in result.models.items()
-              if one.source.startswith(AS_IF)]  # fmt: skip
-    if names := ", ".join(dict.fromkeys(taken)):
-        who = f"{_text(result, 'name')} is not {like.name}"
-        result.remarks.append(f"{who}: for lack of a tool that says them, {names} are those of"
-                              f" {like.key}, and marked as assumed")  # fmt: skip
+    if abs(ratio - 1.0) < SAME:
+        return
+    for path in (p for p in candidates if ".dram_" in p and p.endswith("_bandwidth")):
+        for i, one in enumerate(candidates[path]):
+            if one.method == "device_file":
+                source = f"{one.source}, times {ratio:.4g}"
+                candidates[path][i] = replace(times(one, ratio, known[path]), source=source)
 
 
 def _core_clock(
@@ -365,3 +347,32 @@ def _core_clock(
     if clock and nominal and measured and not FAR_CLOCK <= clock / nominal <= 1 / FAR_CLOCK:
         result.remarks.append(f"measured at {clock:g} MHz, the nominal clock is {nominal:g}: was"
                               " the GPU held back?")  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- remarks
+
+
+def _say_taken(result: Merged, like: Device) -> None:
+    """Say which values are those of a device like it, though tools name another GPU."""
+    taken = [path.partition(".")[2] for path, one in result.chosen.items()
+             if one.source.startswith(AS_IF) and one.method == "device_file"]  # fmt: skip
+    taken += [path.rpartition(".")[0] for path, one in result.models.items()
+              if one.source.startswith(AS_IF)]  # fmt: skip
+    if names := ", ".join(dict.fromkeys(taken)):
+        who = f"{_text(result, 'name')} is not {like.name}"
+        result.remarks.append(f"{who}: for lack of a tool that says them, {names} are those of"
+                              f" {like.key}, and marked as assumed")  # fmt: skip
+
+
+def _say_missing(result: Merged, capability: str) -> None:
+    """Say which values that models need no tool says."""
+    side = "memory_side_cache"
+    if f"chip.{side}" in result.chosen and f"microbenchmark.{side}_bandwidth" not in result.chosen:
+        result.remarks.append(f"{side}: models leave it out until [microbenchmark] has"
+                              f" {side}_bandwidth_GBps, which no tool says")  # fmt: skip
+    told = ("microbenchmark.tensor_fp16_fma_per", "matrix.")
+    if float(capability or 0) >= 7.0 and not any(path.startswith(told) for path in result.chosen):
+        result.remarks.append(
+            "no [matrix]: kernels with matrix instructions have no time; the data sheet says rates"
+            " by type, or the file of a device that --like names"
+        )

@@ -22,12 +22,17 @@ bandwidths; the others are those of a multiprocessor."""
 AS_IF = "assumed: as "
 """How sources of values begin that are those of a device like it, though it is another one."""
 
-_OF_CAPABILITY = (
-    "warp_size", "fp64_lanes_per_sm", "integer_lanes_per_sm", "special_lanes_per_sm",
-    "load_store_lanes_per_sm", "schedulers_per_sm", "issue_width_per_sm", "texture_units_per_sm",
-    "shared_banks", "lanes_per_sm", "l1",
-)  # fmt: skip
+_OF_SAME_SM = frozenset({
+    "chip.warp_size", "chip.fp64_lanes_per_sm", "chip.integer_lanes_per_sm",
+    "chip.special_lanes_per_sm", "chip.load_store_lanes_per_sm", "chip.schedulers_per_sm",
+    "chip.issue_width_per_sm", "chip.texture_units_per_sm", "chip.shared_banks",
+    "chip.lanes_per_sm",
+})  # fmt: skip
+_OF_CAPABILITY = _OF_SAME_SM | {"chip.l1"}
 """Values of [chip] that are those of all chips of a compute capability."""
+
+_OF_MEMORY = re.compile("l1_|l2_|dram_|shared_|memory_side")
+"""In names of latencies that are not those of arithmetic."""
 
 _SAME_SM = {"5.3": "5.2", "6.2": "6.1", "7.2": "7.0", "8.7": "8.6"}
 """Capabilities of integrated GPUs, whose multiprocessors have the lanes and schedulers of another
@@ -135,38 +140,44 @@ def of_capability(
     Matrix units differ within a capability: of those only devices with as many multiprocessors are
     asked, and all must say the same.
     """
-    others = [load_device(name) for name in list_devices()]
-    alike = [d for d in others if (capability and d.compute_capability == capability)
+    shipped = _shipped()
+    alike = [d for d in shipped if (capability and d.compute_capability == capability)
              or (target and d.compiler_target == target)]  # fmt: skip
-    paths = {f"chip.{name}" for name in _OF_CAPABILITY}
     generation = f"compute capability {capability}" if capability else target
     if other := "" if alike else _SAME_SM.get(capability, ""):
-        alike = [d for d in others if d.compute_capability == other]
+        alike = [d for d in shipped if d.compute_capability == other]
         generation = f"compute capability {other}, whose lanes {capability} has, too"
     for path, key in keys():
-        if other and path not in paths - {"chip.l1"}:
+        if not _is_of_capability(path) or (other and path not in _OF_SAME_SM):
             continue
-        arithmetic = path.startswith("microbenchmark.") and path.rpartition("_")[2] == "latency"
-        arithmetic = arithmetic and not any(
-            level in path for level in ("l1_", "l2_", "dram_", "shared_", "memory_side")
-        )
-        matrix = path.startswith("matrix.") and path.endswith("_multiply_adds")
-        if not (path in paths or path.startswith("occupancy.") or arithmetic or matrix):
-            continue
-        if matrix:
+        if path.startswith("matrix."):
             having = [d for d in alike if d.values["chip.sm_count"] == sm_count]
         else:
             having = [d for d in alike if path in d.values]
-        if having and path in having[0].values and len({d.values.get(path) for d in having}) == 1:
+        numbers = {d.values.get(path) for d in having}
+        if len(numbers) == 1 and None not in numbers:
             own = having[0].sources[key.path]
             words = f"as {having[0].name} has it, {generation}; {own}"
             kind = "assumed" if own.kind == "assumed" else "derived"
             yield _taken(having[0], path, key, "same_capability", Clocks(), f"{kind}: {words}")
 
 
+def _is_of_capability(path: str) -> bool:
+    """Return whether a value is that of all chips of a compute capability, or may be."""
+    section, _, name = path.partition(".")
+    if section == "microbenchmark":  # latencies of arithmetic
+        return name.endswith("_latency") and not _OF_MEMORY.search(name)
+    is_rate = section == "matrix" and name.endswith("_multiply_adds")
+    return section == "occupancy" or is_rate or path in _OF_CAPABILITY
+
+
+def _shipped() -> list[Device]:
+    return [load_device(name) for name in list_devices()]
+
+
 def architecture_of(capability: str, target: str) -> str:
     """Return the architecture's name that devices here of a capability have, without the chip."""
-    for device in (load_device(name) for name in list_devices()):
+    for device in _shipped():
         if target and device.compiler_target == target:
             return device.architecture
         if capability and device.compute_capability == capability:
@@ -176,9 +187,8 @@ def architecture_of(capability: str, target: str) -> str:
 
 def target_of(name: str) -> str:
     """Return AMD's target of the device here of a name, ``""`` if there is none."""
-    devices = (load_device(key) for key in list_devices())
     said = _words(name)[0]
-    return next((d.compiler_target for d in devices if said and _words(d.name)[0] == said), "")
+    return next((d.compiler_target for d in _shipped() if said and _words(d.name)[0] == said), "")
 
 
 def _taken(
