@@ -32,7 +32,14 @@ _KNOWN = ("s_", "scratch_", "buffer_",
           "v_readlane", "v_writelane", "v_readfirstlane", "v_cndmask", "v_cmp")  # fmt: skip
 """How instructions begin whose results may be known, besides those in `VECTOR`."""
 _ON_ITSELF = ("s_mulk_i32", "s_addk_i32")
-_READS_SCC = re.compile(r"^s_(cbranch_scc|cselect|addc|subb|cmov)")
+_IMPLICIT = (
+    (re.compile(r"v_cmpx|s_\w+_saveexec"), PAIRS["exec"], []),
+    (re.compile(r"s_\w+_saveexec|s_cbranch_exec"), [], PAIRS["exec"]),
+    (re.compile(r"s_cbranch_vcc"), [], PAIRS["vcc"]),
+    (_SETS_SCC, ["scc"], []),
+    (re.compile(r"s_(cbranch_scc|cselect|addc|subb|cmov)"), [], ["scc"]),
+)
+"""Names of instructions, and the registers that these write and read besides their operands."""
 
 
 @dataclass(frozen=True)
@@ -74,22 +81,17 @@ def _one(text: str) -> Instruction:
         operands = (*operands[:-1], operands[-1].split(" ")[0])
     if name == "v_pk_mov_b32" and "op_sel:[0,1]" in rest and len({*operands[1:]}) == 1:
         name, operands = "v_pk_mov_b64", operands[:2]  # copies both words
-    to_exec = name.startswith("v_cmpx")
-    n = 0 if _NO_RESULT.match(name) else 2 if TWO_RESULTS.match(name) else 1
-    n = len(operands) - 2 if to_exec else n
-    writes = [r for o in operands[:n] for r in registers(o)] + (PAIRS["exec"] if to_exec else [])
-    reads = [r for o in operands[n:] for r in registers(o)]
-    if "saveexec" in name:
-        writes, reads = [*writes, *PAIRS["exec"], "scc"], [*reads, *PAIRS["exec"]]
-    elif _SETS_SCC.match(name):
-        writes.append("scc")
+    n_results = 0 if _NO_RESULT.match(name) else 2 if TWO_RESULTS.match(name) else 1
+    if name.startswith("v_cmpx"):  # to exec, from two operands
+        n_results = len(operands) - 2
     if name in _ON_ITSELF:
-        operands, reads = (operands[0], *operands), [*writes[:1], *reads]
-    if _READS_SCC.match(name):
-        reads.append("scc")
-    for mask in ("vccz", "vccnz", "execz", "execnz"):
-        if name == f"s_cbranch_{mask}":
-            reads += PAIRS[mask.rstrip("zn")]
+        operands = (operands[0], *operands)
+    writes = [r for o in operands[:n_results] for r in registers(o)]
+    reads = [r for o in operands[n_results:] for r in registers(o)]
+    for pattern, written, read in _IMPLICIT:
+        if pattern.match(name):
+            writes += written
+            reads += read
     if name == "v_cndmask_b32" and len(operands) == 3:
         reads += PAIRS["vcc"]
     if is_scratch(text):
