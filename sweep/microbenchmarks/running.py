@@ -76,60 +76,76 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
     SweepError
         Nothing was measured.
     """
-    until = time.monotonic() + 60.0 * minutes
-    cases, found = all_cases(gpu.facts), []
-    missing: dict[str, list[str]] = {}  # cases by the reason why they have no sample
-    stopped, told = "", set()
-
-    def tell_refused() -> None:
-        for what in [one for one in gpu.refused if one not in told]:
-            tell(f"no {what} ({gpu.refused[what]}): {WITHOUT[what]}")
-            told.add(what)
-
-    def take(case: Case, clocks: tuple[float, float] | None, place: str = "") -> None:
-        nonlocal stopped
-        name = f"{case.procedure}, {case.name}"
-        if not stopped and time.monotonic() > until:
-            stopped = f"no time, {minutes:g} minutes are over"
-        reason = stopped
-        try:
-            if not reason:
-                found.append(replace(_sample(gpu, case, clocks), is_extra=bool(place)))
-        except SweepError as error:
-            reason = str(error).removeprefix(f"{name}: ")
-            if not gpu.is_alive():
-                stopped = reason = f"{reason}, and the GPU takes no calls since"
-        if reason:
-            missing.setdefault(reason, []).append(name + place)
-        tell_refused()
-
-    main = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
-    try:
-        is_locked = gpu.lock(*main)
-        tell_refused()
-        for case in cases:
-            take(case, main if is_locked else None)
-        for core, memory in _pairs(gpu.facts) if is_locked and CLOCKS not in gpu.refused else ():
-            if stopped or gpu.lock(core, memory):
-                for case in (one for one in cases if one.over_clocks):
-                    take(case, (core, memory), f" at {core:g} and {memory:g} MHz")
-    finally:
-        try:
-            gpu.unlock()
-        finally:  # the rest, where an interrupt ended the first
-            gpu.unlock()
-            tell_refused()
-    if not found:
-        raise SweepError(f"nothing was measured: {next(iter(missing), 'no cases')}")
-    for reason, names in missing.items():
+    run = _Run(gpu, tell, minutes)
+    is_locked = run.take_all()
+    if not run.found:
+        raise SweepError(f"nothing was measured: {next(iter(run.missing), 'no cases')}")
+    for reason, names in run.missing.items():
         tell(f"not measured: {_listed(names)}: {reason}")
     is_read = is_locked and CLOCKS not in gpu.refused
-    if slow := [s for s in found if s.fell_from or (is_read and not s.locked)]:
+    if slow := [s for s in run.found if s.fell_from or (is_read and not s.locked)]:
         clocks = [clock for s in slow for clock in (s.core, s.fell_from) if clock]
         tell(f"clocks not held: {_listed([f'{s.procedure}, {s.name}' for s in slow])}: the core's"
              f" was {min(clocks):g} to {max(clocks):g} MHz, for example by heat or the power limit;"
              " power is not fitted to these samples")  # fmt: skip
-    return Samples(gpu.facts, tuple(found))
+    return Samples(gpu.facts, tuple(run.found))
+
+
+class _Run:
+    """The samples so far, and the names of cases without one by the reason for it."""
+
+    def __init__(self, gpu: Gpu, tell: Tell, minutes: float) -> None:
+        self.gpu, self.tell, self.minutes = gpu, tell, minutes
+        self.until = time.monotonic() + 60.0 * minutes
+        self.found: list[Sample] = []
+        self.missing: dict[str, list[str]] = {}
+        self.stopped = ""  # why no further case begins
+        self.told: set[str] = set()
+
+    def take_all(self) -> bool:
+        """Take all cases at nominal clocks, some at others; return whether clocks can be held."""
+        gpu, cases = self.gpu, all_cases(self.gpu.facts)
+        nominal = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
+        try:
+            is_locked = gpu.lock(*nominal)
+            self.tell_refused()
+            for case in cases:
+                self.take(case, nominal if is_locked else None)
+            is_read = is_locked and CLOCKS not in gpu.refused
+            for core, memory in _pairs(gpu.facts) if is_read else ():
+                if self.stopped or gpu.lock(core, memory):
+                    for case in (one for one in cases if one.over_clocks):
+                        self.take(case, (core, memory), f" at {core:g} and {memory:g} MHz")
+        finally:
+            try:
+                gpu.unlock()
+            finally:  # the rest, where an interrupt ended the first
+                gpu.unlock()
+                self.tell_refused()
+        return is_locked
+
+    def take(self, case: Case, clocks: tuple[float, float] | None, place: str = "") -> None:
+        """Take the sample of a case, or note why there is none."""
+        name = f"{case.procedure}, {case.name}"
+        if not self.stopped and time.monotonic() > self.until:
+            self.stopped = f"no time, {self.minutes:g} minutes are over"
+        reason = self.stopped
+        try:
+            if not reason:
+                self.found.append(replace(_sample(self.gpu, case, clocks), is_extra=bool(place)))
+        except SweepError as error:
+            reason = str(error).removeprefix(f"{name}: ")
+            if not self.gpu.is_alive():
+                self.stopped = reason = f"{reason}, and the GPU takes no calls since"
+        if reason:
+            self.missing.setdefault(reason, []).append(name + place)
+        self.tell_refused()
+
+    def tell_refused(self) -> None:
+        """Tell what was refused since the last time."""
+        for what in [one for one in self.gpu.refused if one not in self.told]:
+            self.tell(f"no {what} ({self.gpu.refused[what]}): {WITHOUT[what]}")
+            self.told.add(what)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -143,9 +159,7 @@ def _sample(gpu: Gpu, case: Case, locked: tuple[float, float] | None) -> Sample:
     seen = [gpu.clocks()]
     begin = time.monotonic()
     runs: list[tuple[float, float]] = []
-    while len(runs) < REPEATS and (
-        len(runs) < FEWEST or time.monotonic() - begin < CASE_S
-    ):  # fmt: skip
+    while len(runs) < FEWEST or (len(runs) < REPEATS and time.monotonic() - begin < CASE_S):
         runs.append(gpu.run())
     seen.append(gpu.clocks())
     if watts := gpu.watch(WATCHED_S) if case.powered else ():

@@ -94,28 +94,23 @@ def pareto_plot(
     units = [subject.grid.units(name) for name in names]
     scales = [scaled(answer.column(n), unit) for n, unit in zip(names, units, strict=True)]
     factors = np.array([[factor] for factor, _ in scales])
-    signs = [SENSES[sense] for sense in senses]
+    signs = np.array([[SENSES[sense]] for sense in senses])
     fronts = []
     for key, rows in rows_by(answer, by).items():
         points = np.array([[row[name] for row in rows] for name in names])
-        at = knee(*(sign * column for sign, column in zip(signs, points, strict=True)))
-        labels = dict(zip(by, key, strict=True))
         dots = np.array(clouds[key]) / factors
-        fronts.append(Front(labels, rows, at, points / factors, dots))
+        labels = dict(zip(by, key, strict=True))
+        fronts.append(Front(labels, rows, knee(*(signs * points)), points / factors, dots))
     varied = [dim for dim in by if len({front.labels[dim] for front in fronts}) > 1]
     colour = colour or ("model" if varied == ["model"] else "device")
-    title = f"{draw.words(names[1]).capitalize()} against {draw.words(names[0])}: {subject.place()}"
-    for dim, value in fronts[0].labels.items() if fronts else ():  # that all fronts share
-        if dim not in varied:
-            title += f" {'on' if dim == 'device' else 'by'} {value}"
-    with draw.picture(7.4, 6.0, title=title) as (figure, panels):
+    with draw.picture(7.4, 6.0, title=_title(subject, names, fronts, varied)) as (figure, panels):
         axes = panels[0, 0]
         draw.grid(axes)
-        for i, name in enumerate("xy"):
-            axes.set(**{f"{name}label": subject.label(names[i], scales[i][1])})
-            if fronts:
-                _set_limits(axes, name, senses[i], fronts, i)
-        if not fronts:
+        for axis, name, (_, unit) in zip("xy", names, scales, strict=True):
+            axes.set(**{f"{axis}label": subject.label(name, unit)})
+        if fronts:
+            _set_limits(axes, senses, fronts)
+        else:
             axes.text(0.5, 0.5, "no valid configuration", ha="center", transform=axes.transAxes)
         handles = []
         for front in fronts:
@@ -135,6 +130,18 @@ def pareto_plot(
     return figure
 
 
+def _title(
+    subject: Subject, names: Sequence[str], fronts: Sequence[Front], varied: Sequence[str]
+) -> str:
+    """Return the title: the axes, and the device and the model if all fronts share them."""
+    across, up = map(draw.words, names)
+    title = f"{up.capitalize()} against {across}: {subject.place()}"
+    for dim, value in fronts[0].labels.items() if fronts else ():
+        if dim not in varied:
+            title += f" {'on' if dim == 'device' else 'by'} {value}"
+    return title
+
+
 def _entries(axes: Axes, fronts: Sequence[Front]) -> list[Any]:
     """Return the legend's entries for the knees and the clouds of fronts, if there are any."""
     if not fronts:
@@ -149,21 +156,21 @@ def _entries(axes: Axes, fronts: Sequence[Front]) -> list[Any]:
     ]
 
 
-def _set_limits(axes: Axes, axis: str, sense: str, fronts: Sequence[Front], i: int) -> None:
-    """Limit an axis to the fronts: far dominated configurations may lie beyond."""
-    points = np.concatenate([front.points[i] for front in fronts])
-    dots = np.concatenate([front.dots[i] for front in fronts])
-    span = np.ptp(points) or abs(points[0]) or 1.0
-    near = (IDEAL_MARGIN if len(fronts) == 1 else SLIM_MARGIN) * span
-    far = REAR_MARGIN * span
-    if sense == "min":
-        low = max(points.min() - near, min(0.0, points.min()))
-        high = min(points.max() + far, dots.max() + 0.05 * span)
-    else:
-        low, high = max(points.min() - far, dots.min() - 0.05 * span), points.max() + near
-    if draw.scale_axis(axes, axis, points):
-        low, high = points.min() / 1.6, points.max() * 1.6
-    axes.set(**{f"{axis}lim": (low, high)})
+def _set_limits(axes: Axes, senses: Sequence[str], fronts: Sequence[Front]) -> None:
+    """Limit the axes to the fronts: far dominated configurations may lie beyond."""
+    both = (np.hstack([f.points for f in fronts]), np.hstack([f.dots for f in fronts]))
+    for axis, sense, points, dots in zip("xy", senses, *both, strict=True):
+        span = np.ptp(points) or abs(points[0]) or 1.0
+        near = (IDEAL_MARGIN if len(fronts) == 1 else SLIM_MARGIN) * span
+        far = REAR_MARGIN * span
+        if sense == "min":
+            low = max(points.min() - near, min(0.0, points.min()))
+            high = min(points.max() + far, dots.max() + 0.05 * span)
+        else:
+            low, high = max(points.min() - far, dots.min() - 0.05 * span), points.max() + near
+        if draw.scale_axis(axes, axis, points):
+            low, high = points.min() / 1.6, points.max() * 1.6
+        axes.set(**{f"{axis}lim": (low, high)})
 
 
 def _draw(
