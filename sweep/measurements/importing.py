@@ -92,44 +92,40 @@ def import_files(
         A file is wrong or would be overwritten; then nothing is written.
     """
     sources = [read_source(path) for path in paths]
-    spaces = [(s, read_t1(s)) for s in sources if recognise(s) == "t1"]
-    if len(spaces) > 1:
+    searched = [source for source in sources if recognise(source) == "t1"]
+    measured = [source for source in sources if source not in searched]
+    if len(searched) > 1:
         raise TuningError(
-            f"two search spaces ({spaces[0][0].path}, {spaces[1][0].path}): import them one by one"
+            f"two search spaces ({searched[0].path}, {searched[1].path}): import them one by one"
         )
-    space = spaces[0][1] if spaces else None
-    name = kernel or (space.name if space is not None else None)
-    measured = [s for s in sources if all(s is not own for own, _ in spaces)]
-    folder, lines, dataset, own = Path(folder), list[str](), None, space
+    stated = read_t1(searched[0]) if searched else None
+    name = kernel or (stated.name if stated is not None else None)
+    dataset, lines, space = None, list[str](), stated
     if measured:
-        dataset, rows, lines = _labelled(measured, space, name, device, layout, columns)
+        dataset, rows, lines = _labelled(measured, stated, name, device, layout, columns)
         name = name or rows.kernel
-        own = space or measured_space(rows)
-    key = key_of(name or "")
-    texts: dict[Path, str] = {}
-    if own is not None and not _stays(folder / f"{key}.toml", space, overwrite):
-        source = spaces[0][0] if spaces else measured[0]
+        space = stated or measured_space(rows)
+    folder, key = Path(folder), key_of(name or "")
+    path, texts = folder / f"{key}.toml", dict[Path, str]()
+    if _stays(path, stated, overwrite):
+        lines.append(f"  note: {path} is there already and stays, and so does its plan")
+    elif space is not None:
         devices = _of_plan(device, dataset, folder)
         try:
-            described, texts = _files(
-                replace(own, name=name or own.name), source, folder, key, devices
-            )
+            named = replace(space, name=name or space.name)
+            described, texts = _files(named, (searched or measured)[0], path, devices)
             lines = described + lines
         except TuningError as error:
-            if space is not None:
+            if stated is not None:
                 raise
             lines.append(f"  note: neither kernel file nor plan: {error}")
-    elif own is not None:
-        lines.append(
-            f"  note: {folder / key}.toml is there already and stays, and so does its plan"
-        )
     stores = {} if dataset is None else {folder / f"{key}_measured.zarr": dataset}
     files = (*texts, *stores)
-    for path in files:
-        check_free(path, overwrite=overwrite)
+    for file in files:
+        check_free(file, overwrite=overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    for path, found in stores.items():
-        with open_or_create(path, measured_layout(found), overwrite=overwrite) as opened:
+    for store, found in stores.items():
+        with open_or_create(store, measured_layout(found), overwrite=overwrite) as opened:
             opened.complete()
     write_all(texts, overwrite=overwrite)
     return Imported(files, tuple(lines))
@@ -152,11 +148,10 @@ def _of_plan(device: str | None, dataset: xr.Dataset | None, folder: Path) -> li
 
 
 def _files(
-    space: SearchSpace, source: Source, folder: Path, key: str, devices: Sequence[str]
+    space: SearchSpace, source: Source, path: Path, devices: Sequence[str]
 ) -> tuple[list[str], dict[Path, str]]:
     """Return lines about a search space, and the texts of its kernel file and plan."""
     text, notes = kernel_text(space, source=source.path.name)
-    path = folder / f"{key}.toml"
     plan = plan_text(space, kernel=f"./{path.name}", devices=devices, models=model_names())
     lines = [
         f"{source.path.name}: {counted(len(space.parameters), 'parameter')},"
@@ -166,7 +161,7 @@ def _files(
         f"  next: replace in {path} what is marked 'assumed' (registers, instructions, accesses)",
         f"  the plan's devices: {', '.join(devices)} (another: --device NAME)",
     ]
-    return lines, {path: text, folder / f"{key}_plan.toml": plan}
+    return lines, {path: text, path.with_stem(f"{path.stem}_plan"): plan}
 
 
 def read_measured(
