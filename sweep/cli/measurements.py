@@ -105,7 +105,7 @@ def _problem_table(arguments: argparse.Namespace) -> ProblemTable | None:
     from sweep.runs.record import space_behind
 
     kernels = space_behind(arguments.data).kernels
-    several = [sizes for one in kernels if (sizes := table.of_kernel(tuple(one.kernel.sizes)))]
+    several = [sizes for one in kernels if (sizes := table.of_kernel(one.kernel.sizes))]
     return table if any(len(distinct_rows(sizes)[0]) > 1 for sizes in several) else None
 
 

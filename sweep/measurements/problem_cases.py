@@ -15,7 +15,7 @@ from sweep.fields import Array
 from sweep.importers.tuners.problem_table import ProblemTable
 from sweep.measurements.by_problem import quantile_groups
 from sweep.measurements.importing import device_keys
-from sweep.space import Space
+from sweep.space import KernelSpace, Space
 from sweep.specs import Kernel
 
 
@@ -86,39 +86,21 @@ def cases_of(
     if wanted not in keys:
         raise QueryError(f"a table is about one kernel: select kernel=NAME, of {', '.join(keys)}")
     kernel = space[wanted].kernel
+    _check_sizes(space[wanted], table, select)
     for device, rows in _by_device(space, table, select):
         part = table.taken(rows)
-        usable = _usable(table, part, kernel)
-        part = part.taken(usable)
-        sizes = part.of_kernel(tuple(kernel.sizes))
-        if not sizes:
-            raise QueryError(
-                f"{table.name}: no column is a problem size of kernel '{kernel.key}'"
-                f" ({', '.join(kernel.sizes)}): --map SIZE=COLUMN"
-                f" (columns: {', '.join(table.columns)})"
-            )
-        several = (axis.name for d in space[wanted].grid.dimensions[1:] for axis in d.axes
-                   if axis.name in kernel.sizes and len(axis.values) > 1)  # fmt: skip
-        if lacking := next((name for name in several if name not in {**sizes, **select}), ""):
-            raise QueryError(
-                f"{table.name}: no column {lacking}: --map {lacking}=COLUMN or {lacking}=VALUE"
-            )
+        usable = _usable(part, kernel)
         own = {**select, "kernel": wanted, "device": device, "model": space.plan.models[0]}
-        fixed = narrowed(space, tuple(sizes), own)[0].fixed
+        fixed = narrowed(space, tuple(part.of_kernel(kernel.sizes)), own)[0].fixed
         inside = _selected(table, kernel, select)[rows][usable]
         if not inside.any():  # of this device
             continue
-        part = part.taken(inside)
-        sizes = part.of_kernel(tuple(kernel.sizes))
-        keys_of = {name: _column(table, part, name) for name in by if name not in sizes}
-        first, problem = distinct_rows({**sizes, **keys_of})
+        part = part.taken(usable).taken(inside)
+        first, problem = _problems(part, kernel, by)
         if most is not None and most < len(first):
-            chosen = np.unique(np.linspace(0, len(first) - 1, most).round().astype(np.int64))
-            part = part.taken(np.isin(problem, chosen))
-            sizes = part.of_kernel(tuple(kernel.sizes))
-            keys_of = {name: _column(table, part, name) for name in keys_of}
-            first, problem = distinct_rows({**sizes, **keys_of})
-        parameters = _parameters(table, part, kernel)
+            part = part.taken(np.isin(problem, np.linspace(0, len(first) - 1, most).round()))
+            first, problem = _problems(part, kernel, by)
+        sizes, parameters = part.of_kernel(kernel.sizes), _parameters(part, kernel)
         groups = _groups(part.taken(first), sizes, first, by_group) if by_group else None
         left_out = {
             "whose size is not above 0": int(np.count_nonzero(~usable)),
@@ -128,35 +110,57 @@ def cases_of(
         yield Case(part, kernel, device, sizes, parameters, problem, first, groups, fixed, left_out)
 
 
+def _check_sizes(space: KernelSpace, table: ProblemTable, select: Mapping[str, Any]) -> None:
+    """Refuse a table without problem sizes, or without one that the plan varies."""
+    sizes = space.kernel.sizes
+    known = table.of_kernel(sizes)
+    if not known:
+        raise QueryError(
+            f"{table.name}: no column is a problem size of kernel '{space.kernel.key}'"
+            f" ({', '.join(sizes)}): --map SIZE=COLUMN (columns: {', '.join(table.columns)})"
+        )
+    for axis in (axis for dimension in space.grid.dimensions[1:] for axis in dimension.axes):
+        name = axis.name
+        if name in sizes and len(axis.values) > 1 and name not in {**known, **select}:
+            raise QueryError(f"{table.name}: no column {name}: --map {name}=COLUMN or {name}=VALUE")
+
+
+def _problems(part: ProblemTable, kernel: Kernel, by: Sequence[str]) -> tuple[Array, Array]:
+    """Return a row of each problem, and the number of each row's problem."""
+    sizes = part.of_kernel(kernel.sizes)
+    others = [name for name in by if name not in sizes]
+    for name in others:
+        check_known(name, part.columns, f"{part.name}: there is no column '{name}'", "columns:")
+    return distinct_rows(sizes | {name: part.columns[name] for name in others})
+
+
 def _selected(part: ProblemTable, kernel: Kernel, select: Mapping[str, Any]) -> Array:
     """Return which rows of a table have the selected sizes and parameters."""
     kept = np.ones(len(part.time), bool)
-    columns, of = part.of_kernel(tuple(kernel.sizes)), f"the table '{part.name}'"
-    for name, column in (columns | _parameters(part, part, kernel)).items():
+    columns, of = part.of_kernel(kernel.sizes), f"the table '{part.name}'"
+    for name, column in (columns | _parameters(part, kernel)).items():
         if select.get(name) is not None:
             values = np.unique(column[kept]).tolist()
             kept &= np.isin(column, selected_values(name, values, select[name], of=of))
     return kept
 
 
-def _usable(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> Array:
+def _usable(part: ProblemTable, kernel: Kernel) -> Array:
     """Return which rows have problem sizes above 0."""
     good = np.ones(len(part.time), bool)
-    for name, column in part.of_kernel(tuple(kernel.sizes)).items():
-        own = np.zeros(len(column), bool)
-        if column.dtype.kind != "U":
-            own = (column > 0) & (column < np.inf)
-        if not own.any():
+    for name, column in part.of_kernel(kernel.sizes).items():
+        own = (column.dtype.kind != "U") and (column > 0) & (column < np.inf)
+        if not np.any(own):
             raise QueryError(
-                f"{table.name}: size '{name}' = {column[0]}: a problem size is a number above 0"
+                f"{part.name}: size '{name}' = {column[0]}: a problem size is a number above 0"
             )
         good &= own
     return good
 
 
-def _parameters(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> dict[str, Array]:
+def _parameters(part: ProblemTable, kernel: Kernel) -> dict[str, Array]:
     """Return the columns of parameters, with values like those of the kernel file."""
-    found = part.of_kernel(tuple(kernel.parameters))
+    found = part.of_kernel(kernel.parameters)
     for name, column in found.items():
         known = kernel.parameters[name][0]
         if isinstance(known, bool) and column.dtype.kind == "U":
@@ -168,7 +172,7 @@ def _parameters(table: ProblemTable, part: ProblemTable, kernel: Kernel) -> dict
             column.dtype.kind == "f" and not np.isfinite(column).all()
         ):
             raise QueryError(
-                f"{table.name}: parameter '{name}' = {column[0]}: the kernel file has values like"
+                f"{part.name}: parameter '{name}' = {column[0]}: the kernel file has values like"
                 f" {known!r}"
             )
     return found
@@ -196,11 +200,6 @@ def _by_device(
         )
     for name, key in common:
         yield key, table.device == name
-
-
-def _column(table: ProblemTable, part: ProblemTable, name: str) -> Array:
-    check_known(name, part.columns, f"{table.name}: there is no column '{name}'", "columns:")
-    return part.columns[name]
 
 
 def _groups(table: ProblemTable, sizes: Mapping[str, Array], first: Array, text: str) -> Array:

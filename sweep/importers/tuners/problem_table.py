@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class ProblemTable:
     device: Array | None
     failed: int = 0
 
-    def of_kernel(self, names: Sequence[str]) -> dict[str, Array]:
+    def of_kernel(self, names: Iterable[str]) -> dict[str, Array]:
         """Return the columns for some names, each by its name or by another case of it."""
         lower = {name.lower(): name for name in self.columns}
         found = {}
