@@ -271,6 +271,7 @@ def changes(
 def _of_kernel(
     old: Grid, new: Grid, objective: str, tolerance: float, n: int, by: Sequence[str], said: Any
 ) -> list[Change]:
+    """Return the changes of one kernel: by device, model and the dimensions of ``by``."""
     name = old.resolve(objective)
     if name not in new.variables:
         raise QueryError(f"kernel '{new.kernel}' has no variable '{name}' in the later results")
@@ -286,8 +287,7 @@ def _of_kernel(
     pooled = [dim for dim in old.dims if dim not in apart]
     compared = math.prod(len(places[dim][0]) for dim in pooled)
     only_before, only_after = (
-        int(np.prod([grid.sizes[dim] for dim in pooled], dtype=object)) - compared
-        for grid in (old, new)
+        math.prod(grid.sizes[dim] for dim in pooled) - compared for grid in (old, new)
     )
     names = [v for v in (name, "regime", "energy") if v in old.variables and v in new.variables]
     common = Common((old, new), names, places, pooled)

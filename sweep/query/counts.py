@@ -241,18 +241,7 @@ def _borders(
     if isinstance(bins, bool) or not 1 <= n <= MOST_BINS:
         raise QueryError(f"the number of bins must be a whole number from 1 to {MOST_BINS:,}, "
                          f"not {bins!r}")  # fmt: skip
-    if within is None:
-        ends = []
-        for sense, sign in SENSES.items():
-            question = ask(data, [variable], [sense], (), where, select)
-            ends += [sign * float(value) for value in reduce(question, BEST).columns[0][:1]]
-        if not ends:
-            raise QueryError(f"no configuration has a number for '{variable}'")
-        low, high = ends
-        if low == high:  # one value: a bin on either side
-            low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
-    else:
-        low, high = (float(end) for end in within)
+    low, high = _extremes(data, variable, where, select) if within is None else map(float, within)
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise QueryError(f"bins need a lower end below a finite upper end, not {low:g} to {high:g}")
     if log and low <= 0:
@@ -261,6 +250,21 @@ def _borders(
     if not (np.diff(borders) > 0).all():
         raise QueryError(f"{n} bins from {low:g} to {high:g} are narrower than numbers; take fewer")
     return borders
+
+
+def _extremes(
+    data: Any, variable: str, where: str | None, select: Mapping[str, Any] | None
+) -> tuple[float, float]:
+    """Return a variable's smallest and largest number; around it where there is only one."""
+    ends = []
+    for sense, sign in SENSES.items():
+        question = ask(data, [variable], [sense], (), where, select)
+        ends += [sign * float(value) for value in reduce(question, BEST).columns[0][:1]]
+    if not ends:
+        raise QueryError(f"no configuration has a number for '{variable}'")
+    low, high = ends
+    margin = (abs(low) or 1.0) / 2 if low == high else 0.0
+    return low - margin, high + margin
 
 
 # ---------------------------------------------------------------------------- empty groups

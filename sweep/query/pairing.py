@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import PROBLEM, PROBLEM_SIZE, STACKED, Array
+from sweep.fields import PROBLEM, STACKED, Array
 from sweep.query.agreement import match
 from sweep.query.blocks import boxes
 from sweep.query.filters import Selection, dim_of, select_grid, select_kernels
@@ -113,25 +113,15 @@ def paired(
 
 def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterator[Paired]:
     selection = select_grid(grid, select)
-    if "device" not in measured.coordinates or "device" not in grid.dims:
-        raise QueryError("both predictions and measurements must name their devices")
-    devices = grid.coordinates["device"].values
-    predicted_on = {str(devices[i]): i for i in selection.indices["device"].tolist()}
-    measured_on = [str(name) for name in np.atleast_1d(measured.coordinates["device"].values)]
-    common = [name for name in measured_on if name in predicted_on]
-    if not common:
-        raise QueryError(
-            f"no device was both predicted ({', '.join(predicted_on)}) and measured"
-            f" ({', '.join(measured_on)})"
-        )
+    devices = _common_devices(grid, measured, selection)
     columns = _columns(measured)
     places, inside = _places(grid, selection, columns)
     models = {0: ""}
     if "model" in grid.dims:
         names = grid.coordinates["model"].values
         models = {i: str(names[i]) for i in selection.indices["model"].tolist()}
-    for device in common:
-        times, status = _measured_on(measured, measured_on.index(device))
+    for device, (predicted_at, measured_at) in devices.items():
+        times, status = _measured_on(measured, measured_at)
         valid = status == "valid"
         if not valid.any():
             raise QueryError(f"no configuration was measured successfully on {device}")
@@ -143,8 +133,12 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
         succeeded = valid[ran]
         chosen = ran[succeeded]
         for number, model in models.items():
-            one = {"device": predicted_on[device], "model": number}
-            found = _read(grid, places, ran, one)
+            one = {"device": predicted_at, "model": number}
+            points = {
+                dim: np.full(len(ran), one[dim]) if dim in one else places[dim][ran]
+                for dim in grid.dims
+            }
+            found = _read(grid, points)
             failed = found["execution_time"][~succeeded]
             read = {name: values[succeeded] for name, values in found.items()}
             yield Paired(
@@ -162,11 +156,25 @@ def _of_kernel(grid: Grid, measured: Grid, select: Mapping[str, Any]) -> Iterato
                 outside=int(np.count_nonzero(valid & ~inside)),
                 failed=int(np.count_nonzero(np.isfinite(failed))),
                 resting=_resting(grid, one),
-                places={
-                    d: np.full(len(chosen), one[d]) if d in one else places[d][chosen]
-                    for d in grid.dims
-                },
+                places={dim: place[succeeded] for dim, place in points.items()},
             )
+
+
+def _common_devices(grid: Grid, measured: Grid, selection: Selection) -> dict[str, tuple[int, int]]:
+    """Return the devices with their places among the predicted and among the measured ones."""
+    if "device" not in measured.coordinates or "device" not in grid.dims:
+        raise QueryError("both predictions and measurements must name their devices")
+    devices = grid.coordinates["device"].values
+    predicted_on = {str(devices[i]): i for i in selection.indices["device"].tolist()}
+    measured_on = [str(name) for name in np.atleast_1d(measured.coordinates["device"].values)]
+    common = {name: (predicted_on[name], measured_on.index(name))
+              for name in measured_on if name in predicted_on}  # fmt: skip
+    if not common:
+        raise QueryError(
+            f"no device was both predicted ({', '.join(predicted_on)}) and measured"
+            f" ({', '.join(measured_on)})"
+        )
+    return common
 
 
 def _columns(grid: Grid) -> dict[str, Array]:
@@ -195,12 +203,9 @@ def _measured_on(grid: Grid, device: int) -> tuple[Array, Array]:
     return found["execution_time"], found["status"]
 
 
-def _read(
-    grid: Grid, places: Mapping[str, Array], rows: Array, fixed: Mapping[str, int]
-) -> dict[str, Array]:
-    """Return the predictions of some rows on one device by one model; codes as their meanings."""
+def _read(grid: Grid, points: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the predictions at some points of the grid; codes as their meanings."""
     wanted = ("execution_time", "status", "occupancy", "regime", "bound")
-    points = {d: np.full(len(rows), fixed[d]) if d in fixed else places[d][rows] for d in grid.dims}
     found = grid.gather([name for name in wanted if name in grid.variables], points)
     for name in {"status", "regime", "bound"} & set(found):
         found[name] = grid.meanings(name)[found[name].astype(np.int64)].astype(str)
@@ -380,7 +385,7 @@ def remarks(old: Mapping[str, Grid], new: Mapping[str, Grid], by: Sequence[str])
         dim
         for grid in (old[kernel] for kernel in old if kernel in new)
         for dim in grid.dims
-        if grid.sizes[dim] > 1 and grid.long_name(dim).startswith(PROBLEM_SIZE)
+        if grid.sizes[dim] > 1 and grid.is_size(dim)
         if dim not in {dim_of(grid, name) for name in by}
     )
     if pooled:

@@ -19,11 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.errors import QueryError
-from sweep.fields import PROBLEM_SIZE, Array
+from sweep.fields import Array
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
-from sweep.query.grid import Grid
 from sweep.query.question import MAX_ROWS, KernelPart, Question, dims_of
 from sweep.reduction import BEST, NOWHERE, Collected, Keep, Kept, smallest
 
@@ -71,7 +70,7 @@ def _find_fastest(question: Question) -> None:
         condition, grid = part.condition, part.grid
         if condition is None or not condition.needs_fastest or condition.fastest is not None:
             continue
-        by = tuple(dim for dim in grid.dims if dim in ("model", "device") or _is_size(grid, dim))
+        by = tuple(d for d in grid.dims if d in ("model", "device") or grid.is_size(d))
         own = replace(part, objectives=("execution_time",), signs=(1,), by=by, condition=None,
                       uses_power=False)  # fmt: skip
         kept = reduce(Question([own], by), BEST)
@@ -82,11 +81,6 @@ def _find_fastest(question: Question) -> None:
             np.isinf(least), np.nan, least
         ).reshape(own.shape)
         condition.fastest = by, table
-
-
-def _is_size(grid: Grid, dim: str) -> bool:
-    attributes = grid.dataset.variables[dim].attrs if dim in grid.dataset.variables else {}
-    return str(attributes.get("long_name", "")).startswith(PROBLEM_SIZE)
 
 
 def _parts(part: KernelPart, keep: Keep, names: Sequence[str], so_far: Collected) -> Iterator[Kept]:

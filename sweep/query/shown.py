@@ -209,31 +209,28 @@ def columns_of(
     without : iterable of str
         Columns that are not shown.
     """
+    if answer.is_chosen:
+        return [_column(answer, rows, name) for name in answer.columns], ""
     hidden = {"rests_on_assumed", *without, *["status"] * (not _counts_statuses(answer))}
-    known = [c for c in answer.columns if c not in hidden and any(r[c] is not None for r in rows)]
-    names = list(answer.columns) if answer.is_chosen else known
-    shared = [] if answer.is_chosen or not rows[1:] else [
-        name for name in names
-        if name not in ("rank", answer.marked) and all(row[name] == rows[0][name] for row in rows)
-    ]  # fmt: skip
+    values = {c: [row[c] for row in rows] for c in answer.columns if c not in hidden}
+    names = [c for c in values if any(value is not None for value in values[c])]
+    apart = ("rank", answer.marked) if rows[1:] else names
+    shared = [c for c in names if c not in apart and all(v == values[c][0] for v in values[c])]
     # Coordinates that only some kernels have share a column.
-    of_place = [name for name in answer.coordinates if name in names and not answer.is_chosen]
-    partial = [c for c in of_place if 0 < sum(row[c] is not None for row in rows) < len(rows)]
+    partial = [c for c in answer.coordinates if c in names and None in values[c]]
     columns: list[Column] = []
     for name in names:
-        if name in shared or name in partial[1:]:
-            continue
-        if name in partial:
+        if name in partial[:1]:
             texts = [
                 " ".join(_assignment(c, row[c], answer) for c in partial if row[c] is not None)
                 for row in rows
             ]
             columns.append(Column("configuration", "", [text or "-" for text in texts]))
-            continue
-        columns.append(_column(answer, rows, name))
+        elif name not in (*shared, *partial):
+            columns.append(_column(answer, rows, name))
     said = re.split("[,;] ", answer.title)
-    values = (_assignment(name, rows[0][name], answer, rows[0]) for name in shared)
-    return columns, ", ".join(value for value in values if value not in said)
+    texts = [_assignment(name, rows[0][name], answer, rows[0]) for name in shared]
+    return columns, ", ".join(text for text in texts if text not in said)
 
 
 def _assignment(name: str, value: Any, answer: Answer, row: Row | None = None) -> str:
