@@ -86,15 +86,13 @@ def device_text(
     ]
     texts = {name: known.texts[name] for name in TEXTS if name in known.texts}
     lines += [f"{name} = {toml(str(one.value))}" for name, one in texts.items()]
-    sources = {"identity": _identity(known)}
-    deviations = {}
+    written: dict[str, Measurement] = {}
     for section, entries in _sections(known):
         lines += ["", f"[{section}]"]
         for one, entry in entries:
-            lines.append(f"{entry.name} = {toml(_number(one, entry))} # {entry.meaning}")
-            sources[entry.path] = source_of(one)
-            if one.deviation is not None:
-                deviations[entry.path] = one.deviation
+            number = round(float(one.value)) if entry.type == "integer" else float(one.value)
+            lines.append(f"{entry.name} = {toml(number)} # {entry.meaning}")
+            written[entry.path] = one
         given = {entry.name for _, entry in entries}
         rest = [entry for entry in DEVICE[section].keys if entry.name not in given]
         lines += [f"# {entry.name} = # {entry.meaning}" for entry in rest if blanks]
@@ -103,9 +101,10 @@ def device_text(
         if f"[{section}]" not in lines:
             lines += ["", f"[{section}]"]
         lines.append(f"{name} = {toml(one.value)}")
-        sources[path] = source_of(one)
-        if one.deviation is not None:
-            deviations[path] = one.deviation
+        written[path] = one
+    deviations = {path: n for path, one in written.items() if (n := one.deviation) is not None}
+    sources = {"identity": _identity(known)}
+    sources |= {path: source_of(one) for path, one in written.items()}
     for title, table in (("deviation", deviations), ("source", sources)):
         if table:
             lines += ["", f"[{title}]"]
@@ -124,10 +123,6 @@ def _sections(known: Merged) -> Iterator[tuple[str, list[tuple[Measurement, Key]
                    if f"{section}.{key.stem}" in known.chosen]  # fmt: skip
         if entries:
             yield section, entries
-
-
-def _number(one: Measurement, key: Key) -> float:
-    return round(float(one.value)) if key.type == "integer" else float(one.value)
 
 
 def _identity(known: Merged) -> str:

@@ -172,14 +172,12 @@ def _base(one: Measurement) -> float:
 def _same_gpu(given: list[Measurement]) -> None:
     """Refuse what drivers say of two GPUs."""
     first: dict[str, Measurement] = {}
-    for one in given:
-        if one.method == "query" and not isinstance(one.value, str):
-            other = first.setdefault(one.key, one)
-            ratio = _base(one) / _base(other)
-            limits = one.key.endswith(("_min", "_max"))
-            if abs(ratio - 1.0) > SAME and not limits:
-                raise SweepError(f"{one.key}: {said(other)} and {said(one)}: two GPUs, or two"
-                                 " settings of its clocks")  # fmt: skip
+    for one in (m for m in given if m.method == "query" and not isinstance(m.value, str)):
+        other = first.setdefault(one.key, one)
+        is_limit = one.key.endswith(("_min", "_max"))
+        if abs(_base(one) / _base(other) - 1.0) > SAME and not is_limit:
+            raise SweepError(f"{one.key}: {said(other)} and {said(one)}: two GPUs, or two"
+                             " settings of its clocks")  # fmt: skip
 
 
 # ---------------------------------------------------------------------------- choosing
@@ -219,16 +217,16 @@ def _without_bounds(result: Merged, path: str, found: list[Measurement]) -> list
             result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason} left out")
         else:
             kept.append(one)
-    true = [one for one in kept if one.method not in LOWER_BOUNDS]
-    least = max((float(one.value) for one in true), default=_assumed_bandwidth(result, path))
+    rest = [one for one in kept if one.method not in LOWER_BOUNDS]
+    least = max((float(one.value) for one in rest), default=_assumed_bandwidth(result, path))
     bounds = sorted((one for one in kept if one.method in LOWER_BOUNDS),
                     key=lambda one: -float(one.value))  # fmt: skip
     for one in bounds:
         if float(one.value) <= least:
-            least_by = "measured otherwise" if true else "that models assume without a measurement"
+            least_by = "measured otherwise" if rest else "that models assume without a measurement"
             reason = f"is a lower bound, below the {least:.5g} GB/s {least_by}: left out"
             result.remarks.append(f"{path.partition('.')[2]}: {said(one)} {reason}")
-    return [one for one in bounds if float(one.value) > least][:1] or true
+    return [one for one in bounds if float(one.value) > least][:1] or rest
 
 
 def _assumed_bandwidth(result: Merged, path: str) -> float:
@@ -265,18 +263,16 @@ def _clocks(result: Merged) -> None:
         if nominal not in chosen and high in chosen:
             source = f"assumed: the highest {domain} clock, {chosen[high].place}; none says nominal"
             chosen[nominal] = replace(chosen[high], key=nominal, source=source)
-        ends = [chosen.get(path) for path in (low, nominal, high)]
-        if ends[1] is not None:
-            a, b = (float(end.value) if end else 0.0 for end in ends[:2])
-            c = float(ends[2].value) if ends[2] else math.inf
-            if c < b <= c * (1.0 + SAME):  # a clock that a driver rounds
-                c = b
-                chosen[high] = replace(chosen[high], value=b)
-            if not a <= b <= c:
-                to = said(ends[2]) if ends[2] else "more"
-                raise SweepError(f"{nominal}: {said(ends[1])} is outside {a:g} to {to}:"
-                                 " another GPU, or clocks that were limited?")  # fmt: skip
-        if None in (ends[0], ends[2]):
+        least, usual, most = (result.number(path) for path in (low, nominal, high))
+        if usual is not None:
+            if most is not None and most < usual <= most * (1.0 + SAME):  # a driver rounded it
+                most = usual
+                chosen[high] = replace(chosen[high], value=usual)
+            if not (least or 0.0) <= usual <= (math.inf if most is None else most):
+                to = "more" if most is None else said(chosen[high])
+                raise SweepError(f"{nominal}: {said(chosen[nominal])} is outside {least or 0:g} to"
+                                 f" {to}: another GPU, or clocks that were limited?")  # fmt: skip
+        if None in (least, most):
             for end in (low, high):
                 if chosen.pop(end, None):
                     result.remarks.append(
@@ -292,13 +288,13 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
     if clock is None or width is None or (path in chosen and clock.method == "device_file"):
         return
     peak = 2.0 * float(clock.value) * float(width.value) / 8e3
-    stated = chosen.get(path)
-    off = abs(float(stated.value) / peak - 1.0) if stated is not None else math.inf
-    if stated is not None and (stated.method == "given" or off < SAME):
-        if off > AGREE:
+    if stated := chosen.get(path):
+        off = abs(float(stated.value) / peak - 1.0)
+        if stated.method == "given" and off > AGREE:
             result.remarks.append(f"memory_bandwidth: {said(stated)} is taken, given by hand; clock"
                                   f" and width of the memory give {peak:.6g} GB/s")  # fmt: skip
-        return
+        if stated.method == "given" or off < SAME:
+            return
     is_assumed = any(one.source.startswith("assumed") for one in (clock, width))
     kind = "assumed" if is_assumed or _transfers(target) != 2.0 else "derived"
     words = f"2 transfers a clock of {width.value:g} bits at {clock.value:g} MHz"
@@ -306,10 +302,7 @@ def _peak_bandwidth(result: Merged, target: str) -> None:
 
 
 def _scale_dram(
-    result: Merged,
-    known: Mapping[str, Key],
-    like: Device,
-    candidates: dict[str, list[Measurement]],
+    result: Merged, known: Mapping[str, Key], like: Device, candidates: dict[str, list[Measurement]]
 ) -> None:
     """Scale rates of DRAM of a device like it, but another one, in proportion to the peaks."""
     peak = result.number("chip.memory_bandwidth") or 0.0

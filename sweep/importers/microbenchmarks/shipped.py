@@ -150,10 +150,9 @@ def of_capability(
     for path, key in keys():
         if not _is_of_capability(path) or (other and path not in _OF_SAME_SM):
             continue
+        having = [d for d in alike if path in d.values]
         if path.startswith("matrix."):
             having = [d for d in alike if d.values["chip.sm_count"] == sm_count]
-        else:
-            having = [d for d in alike if path in d.values]
         numbers = {d.values.get(path) for d in having}
         if len(numbers) == 1 and None not in numbers:
             own = having[0].sources[key.path]
