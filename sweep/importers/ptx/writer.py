@@ -175,11 +175,10 @@ class Writer:
         own = [self.accesses_of(stage) for stage in stages]
         taken: Counter[str] = Counter()
         for key in dict.fromkeys(key for found in own for key in found):
-            shapes = [found[key][0] if key in found else None for found in own]
-            some = next(shape for shape in shapes if shape is not None)
+            some = next(found[key][0] for found in own if key in found)
+            shapes, amounts = zip(*(found.get(key, (some, {})) for found in own), strict=True)
             taken[some.direction] += 1
             called = f"{prefix}{some.direction}_{taken[some.direction]}"
-            amounts = [found[key][1] if key in found else {} for found in own]
             values: dict[str, Value] = {
                 "name": called,
                 "kind": some.direction,
@@ -190,13 +189,13 @@ class Writer:
             pattern = "measured" if some.transactions else some.pattern
             values |= {"bytes": some.bytes, "pattern": pattern}
             for item, attribute in _NUMBERS.get(pattern, {}).items():
-                numbers = [float(getattr(shape or some, attribute)) for shape in shapes]
+                numbers = [float(getattr(shape, attribute)) for shape in shapes]
                 values[item] = self.formulas.number(f"{called}_{item}", numbers)
-            hits = self.formulas.number(f"{called}_hits", [(s or some).hits for s in shapes])
+            hits = self.formulas.number(f"{called}_hits", [shape.hits for shape in shapes])
             rate = "l1_hit_rate" if some.direction == "load" else "l2_hit_rate"
             if hits or (self.stores_meet and some[:2] == ("global", "store")):
                 values[rate] = hits
-            assumed = next((s.assumed for s in shapes if s and s.assumed), "")
+            assumed = next((shape.assumed for shape in shapes if shape.assumed), "")
             lines = stages[0].lines.get(some, []) if len(stages) == 1 else []
             for entry in self.entries(values, some, stages[0]):
                 self.file.table(f"[[{some.space}_access]]", entry, _comments(some, lines, assumed))
