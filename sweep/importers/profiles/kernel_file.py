@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sweep.errors import ProfileError, SpecError, counted
 from sweep.importers.profiles.launches import bare_name
 from sweep.specs import Measured
-from sweep.specs.kernel import KernelFile
+from sweep.specs.kernel import KernelFile, Value
 
 WORD = 4
 WARP = 32
@@ -29,6 +29,16 @@ class Access:
     transactions: float
     memory: str = ""
     hit_rate: float = 0.0
+
+    def values(self, word: int | None = None) -> dict[str, Value]:
+        """Return the table of a kernel file; ``word`` are the bytes that a thread accesses."""
+        keys: dict[str, Value | None] = {
+            "name": self.name, "kind": self.kind, "count": _rounded(self.count),
+            "memory": self.memory or None, "bytes": word, "pattern": "measured",
+            "transactions": _rounded(self.transactions),
+            "l1_hit_rate": _rounded(self.hit_rate) if self.memory else None,
+        }  # fmt: skip
+        return {key: value for key, value in keys.items() if value is not None}
 
 
 @dataclass
@@ -155,34 +165,27 @@ def kernel_text(
         share = f"{inputs.occupancy:.3g}"
         file.comments.append(f"Achieved occupancy: {share}; models take what the launch allows.")
     file.comments += [f"Note: {remark}." for remark in inputs.remarks]
-    values: dict[str, float | str]
     file.table("[launch]", {"threads_per_block": inputs.threads, "blocks": inputs.blocks})
     file.table("[resources]", {"registers_per_thread": inputs.registers,
                                "shared_memory_bytes": inputs.shared_memory})  # fmt: skip
     counts = inputs.classes or {"computation": inputs.computation}
     file.table("[instructions]", {name: _rounded(count) for name, count in counts.items()})
-    for access in (*inputs.global_accesses, *inputs.shared_accesses):
-        is_global = access in inputs.global_accesses
-        values = {"name": access.name, "kind": access.kind, "count": _rounded(access.count)}
-        values |= {"memory": access.memory} if access.memory else {}
-        values |= {"bytes": WORD} if is_global else {}
-        values |= {"pattern": "measured", "transactions": _rounded(access.transactions)}
-        values |= {"l1_hit_rate": _rounded(access.hit_rate)} if access.memory else {}
-        file.table("[[global_access]]" if is_global else "[[shared_access]]", values)
+    for access in inputs.global_accesses:
+        file.table("[[global_access]]", access.values(WORD))
+    for access in inputs.shared_accesses:
+        file.table("[[shared_access]]", access.values())
     if inputs.shared_accesses or inputs.barriers:
         file.table("[synchronisation]", {"barriers": _rounded(inputs.barriers)})
-    loops = {"outer": _rounded(inputs.outer)}
     loads = sum(access.count for access in inputs.shared_accesses if access.kind == "load")
-    if loads:
-        loops["inner"] = _rounded(max(1.0, loads / inputs.outer))
-    comment = ["inner: loads of shared memory / outer."] if loads else []
-    file.table("[loops]", loops, comment)
+    inner = {"inner": _rounded(max(1.0, loads / inputs.outer))} if loads else {}
+    comments = ["inner: loads of shared memory / outer."] if loads else []
+    file.table("[loops]", {"outer": _rounded(inputs.outer), **inner}, comments)
     file.table("[cache]", {"l2_hit_rate": _rounded(inputs.l2_hit_rate)})
     if measured is not None:
-        values = {"time_ms": _rounded(measured.time * 1e3), "device": measured.device,
-                  "core_clock_MHz": _rounded(measured.core_clock),
-                  "memory_clock_MHz": _rounded(measured.memory_clock)}  # fmt: skip
-        file.table("[measured]", values)
+        file.table("[measured]", {"time_ms": _rounded(measured.time * 1e3),
+                                  "device": measured.device,
+                                  "core_clock_MHz": _rounded(measured.core_clock),
+                                  "memory_clock_MHz": _rounded(measured.memory_clock)})  # fmt: skip
     try:
         return file.text()
     except SpecError as error:
