@@ -23,6 +23,7 @@ from sweep.fields import Array
 from sweep.importers.tuners.configurations import DRIVER_NAMES, MOE, vllm_text
 from sweep.runs.covering import groups_of
 from sweep.runs.record import Source, space_of
+from sweep.space import Space
 
 LAYER = ("experts", "topk", "n", "k", "bits")
 SIZES = ("tokens", *LAYER)
@@ -65,21 +66,7 @@ def moe_files(
     notes: dict[str, None] = {}
     space = space_of(source)
     for own, sizes in groups_of(space, by, dict(select or {})):
-        kernel = space[own["kernel"]].kernel
-        lacking = [n for n in (*SIZES, *MOE) if n not in (*kernel.sizes, *kernel.parameters)]
-        if lacking:
-            raise QueryError(
-                f"--format vllm: kernel '{kernel.key}' has no {', '.join(lacking)}: choose one such"
-                " as triton_moe"
-            )
-        fixed = narrowed(space, tuple(sizes), dict(own))[0].fixed
-        ones = np.ones(len(next(iter(sizes.values()))))
-        columns = {n: ones * (sizes[n] if n in sizes else fixed[n]) for n in SIZES}
-        first = Problems.of(space, columns, select=own)
-        has_scales = "block_shape" in kernel.parameters
-        shapes = np.unique(first.configurations.column("block_shape")) if has_scales else [0.0]
-        if len(shapes) > 1:
-            raise QueryError("a file has one block_shape: select it, as in block_shape=128")
+        first, columns, block_shape = _first_product(space, own, sizes)
         chosen, without = _chosen(first, columns, progress)
         key = own["device"]
         name = DRIVER_NAMES.get(key)
@@ -89,27 +76,46 @@ def moe_files(
             notes[f"the driver is taken to call {key} {name}: compare `{tool}`"] = None
         layers = np.stack([columns[part] for part in LAYER], axis=1)
         for layer in np.unique(layers, axis=0):
-            inside = (layers == layer).all(axis=1)
-            values = dict(zip(LAYER, layer.tolist(), strict=True)) | {"block_shape": shapes[0]}
-            file = file_name(values, name)
-            what = " ".join(f"{part}={value:g}" for part, value in values.items())
-            what = f"{key}, {own['model']}, {what}"
+            values = dict(zip(LAYER, layer.tolist(), strict=True)) | {"block_shape": block_shape}
+            words = (f"{part}={value:g}" for part, value in values.items())
+            what, file = f"{key}, {own['model']}, {' '.join(words)}", file_name(values, name)
             if file in origin:
                 raise QueryError(
                     f"{file}: two layers need it ({origin[file]}; {what}): select one, NAME=VALUE"
                 )
             origin[file] = what
-            rows = [
-                {"tokens": columns["tokens"][i]} | first.configurations[chosen[i]]
-                for i in np.flatnonzero(inside & (chosen >= 0))
-            ]
-            if rows:
+            inside = (layers == layer).all(axis=1) & (chosen >= 0)
+            if rows := [{"tokens": columns["tokens"][i]} | first.configurations[chosen[i]]
+                        for i in np.flatnonzero(inside)]:  # fmt: skip
                 texts[file] = vllm_text(rows)
         if without:
             notes[f"{key}: left out, as nothing has a time: {counted(without, 'problem')}"] = None
     if not texts:
         raise QueryError("no configuration has a time: there is nothing to write")
     return MoeFiles(texts, tuple(notes))
+
+
+def _first_product(
+    space: Space, own: Mapping[str, Any], sizes: Mapping[str, Array]
+) -> tuple[Problems, dict[str, Array], float]:
+    """Return the problems of the first product, their sizes, and the weights that share a scale."""
+    kernel = space[own["kernel"]].kernel
+    lacking = [n for n in (*SIZES, *MOE) if n not in (*kernel.sizes, *kernel.parameters)]
+    if lacking:
+        raise QueryError(
+            f"--format vllm: kernel '{kernel.key}' has no {', '.join(lacking)}: choose one such"
+            " as triton_moe"
+        )
+    fixed = narrowed(space, tuple(sizes), dict(own))[0].fixed
+    ones = np.ones(len(next(iter(sizes.values()))))
+    columns = {n: ones * (sizes[n] if n in sizes else fixed[n]) for n in SIZES}
+    first = Problems.of(space, columns, select=own)
+    if "block_shape" not in kernel.parameters:
+        return first, columns, 0.0
+    block_shape, *others = np.unique(first.configurations.column("block_shape"))
+    if others:
+        raise QueryError("a file has one block_shape: select it, as in block_shape=128")
+    return first, columns, block_shape
 
 
 def _chosen(
