@@ -133,7 +133,7 @@ def _by_place(
     table: dict[str, dict[tuple[str, ...], dict[str, str]]] = defaultdict(dict)
     for row in rows:
         grid = grids[row["kernel"]]
-        values = _parameters(grid, row)
+        values = {name: number(row[name], 6) for name in _swept(grid) if name not in CLOCKS}
         words = [f"{name}={value}" for name, value in values.items()]
         title, rest = _title(grid), " ".join(words)
         if is_short and len(values) > 1:
@@ -184,11 +184,6 @@ def _title(grid: Grid) -> str:
         f"{name}={number(value, 15)}" for name, value in fixed.items() if name not in left_out
     ]
     return f"{grid.kernel} ({', '.join(values)})" if values else grid.kernel
-
-
-def _parameters(grid: Grid, row: Row) -> dict[str, str]:
-    """Return the swept sizes and parameters of a row."""
-    return {name: number(row[name], 6) for name in _swept(grid) if name not in CLOCKS}
 
 
 def _swept(grid: Grid) -> list[str]:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sweep.cuda.wave_arithmetic import VECTOR, WIDE
 
-_REGISTER = re.compile(r"^([sva])(\d+)$")
+_REGISTER = re.compile(r"[sva]\d+|(vcc|exec)_(lo|hi)|scc|m0")
 _RANGE = re.compile(r"^([sva])\[(\d+):(\d+)\]$")
 PAIRS = {"vcc": ["vcc_lo", "vcc_hi"], "exec": ["exec_lo", "exec_hi"]}
 LOADS = ("global_load", "flat_load", "scratch_load", "buffer_load")
@@ -32,7 +32,7 @@ _KNOWN = ("s_", "scratch_", "buffer_",
           "v_readlane", "v_writelane", "v_readfirstlane", "v_cndmask", "v_cmp")  # fmt: skip
 """How instructions begin whose results may be known, besides those in `VECTOR`."""
 _ON_ITSELF = ("s_mulk_i32", "s_addk_i32")
-_IMPLICIT = (
+_IMPLICIT: tuple[tuple[re.Pattern[str], list[str], list[str]], ...] = (
     (re.compile(r"v_cmpx|s_\w+_saveexec"), PAIRS["exec"], []),
     (re.compile(r"s_\w+_saveexec|s_cbranch_exec"), [], PAIRS["exec"]),
     (re.compile(r"s_cbranch_vcc"), [], PAIRS["vcc"]),
@@ -64,8 +64,7 @@ def registers(operand: str) -> list[str]:
         return PAIRS[word]
     if found := _RANGE.match(word):
         return [f"{found[1]}{i}" for i in range(int(found[2]), int(found[3]) + 1)]
-    special = word in ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "scc", "m0")
-    return [word] if special or _REGISTER.match(word) else []
+    return [word] if _REGISTER.fullmatch(word) else []
 
 
 def parse(line: str) -> tuple[Instruction, ...]:
@@ -76,7 +75,8 @@ def parse(line: str) -> tuple[Instruction, ...]:
 def _one(text: str) -> Instruction:
     word, _, rest = text.partition(" ")
     name = _SUFFIX.sub("", word.replace("v_dual_", "v_"))
-    operands = tuple(o.strip() for o in _split(rest))
+    # Commas in brackets do not part operands.
+    operands = tuple(o.strip() for o in re.split(r",(?![^\[]*\])", rest) if rest)
     if operands:  # modifiers follow the last operand
         operands = (*operands[:-1], operands[-1].split(" ")[0])
     if name == "v_pk_mov_b32" and "op_sel:[0,1]" in rest and len({*operands[1:]}) == 1:
@@ -99,10 +99,6 @@ def _one(text: str) -> Instruction:
     if not (name in VECTOR or name in WIDE or "_co_" in name or name.startswith(_KNOWN)):
         reads = []
     return Instruction(name, operands, text, tuple(writes), tuple(reads))
-
-
-def _split(text: str) -> list[str]:
-    return re.split(r",(?![^\[]*\])", text) if text else []
 
 
 def is_scratch(text: str) -> bool:

@@ -77,13 +77,12 @@ def measured(gpu: Gpu, tell: Tell, minutes: float = MINUTES) -> Samples:
         Nothing was measured.
     """
     run = _Run(gpu, tell, minutes)
-    is_locked = run.take_all()
+    is_held = run.take_all()
     if not run.found:
         raise SweepError(f"nothing was measured: {next(iter(run.missing), 'no cases')}")
     for reason, names in run.missing.items():
         tell(f"not measured: {_listed(names)}: {reason}")
-    is_read = is_locked and CLOCKS not in gpu.refused
-    if slow := [s for s in run.found if s.fell_from or (is_read and not s.locked)]:
+    if slow := [s for s in run.found if s.fell_from or (is_held and not s.locked)]:
         clocks = [clock for s in slow for clock in (s.core, s.fell_from) if clock]
         tell(f"clocks not held: {_listed([f'{s.procedure}, {s.name}' for s in slow])}: the core's"
              f" was {min(clocks):g} to {max(clocks):g} MHz, for example by heat or the power limit;"
@@ -103,7 +102,7 @@ class _Run:
         self.told: set[str] = set()
 
     def take_all(self) -> bool:
-        """Take all cases at nominal clocks, some at others; return whether clocks can be held."""
+        """Take all cases at nominal clocks, some at others; whether these were held and read."""
         gpu, cases = self.gpu, all_cases(self.gpu.facts)
         nominal = (gpu.facts.core_nominal, gpu.facts.memory_nominal)
         try:
@@ -111,8 +110,8 @@ class _Run:
             self.tell_refused()
             for case in cases:
                 self.take(case, nominal if is_locked else None)
-            is_read = is_locked and CLOCKS not in gpu.refused
-            for core, memory in _pairs(gpu.facts) if is_read else ():
+            is_held = is_locked and CLOCKS not in gpu.refused
+            for core, memory in _pairs(gpu.facts) if is_held else ():
                 if self.stopped or gpu.lock(core, memory):
                     for case in (one for one in cases if one.over_clocks):
                         self.take(case, (core, memory), f" at {core:g} and {memory:g} MHz")
@@ -122,7 +121,7 @@ class _Run:
             finally:  # the rest, where an interrupt ended the first
                 gpu.unlock()
                 self.tell_refused()
-        return is_locked
+        return is_locked and CLOCKS not in gpu.refused
 
     def take(self, case: Case, clocks: tuple[float, float] | None, place: str = "") -> None:
         """Take the sample of a case, or note why there is none."""

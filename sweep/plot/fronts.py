@@ -135,11 +135,9 @@ def _title(
 ) -> str:
     """Return the title: the axes, and the device and the model if all fronts share them."""
     across, up = map(draw.words, names)
-    title = f"{up.capitalize()} against {across}: {subject.place()}"
-    for dim, value in fronts[0].labels.items() if fronts else ():
-        if dim not in varied:
-            title += f" {'on' if dim == 'device' else 'by'} {value}"
-    return title
+    shared = [(d, v) for front in fronts[:1] for d, v in front.labels.items() if d not in varied]
+    places = "".join(f" {'on' if dim == 'device' else 'by'} {value}" for dim, value in shared)
+    return f"{up.capitalize()} against {across}: {subject.place()}{places}"
 
 
 def _entries(axes: Axes, fronts: Sequence[Front]) -> list[Any]:

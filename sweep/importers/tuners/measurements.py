@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,20 +192,20 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
 
     names = dict.fromkeys(name for part in parts for name in part.further)
     further = [{n: np.full(len(p), np.nan) for n in names} | dict(p.further) for p in parts]
-    return Measurements(
-        first.kernel,
-        {name: np.concatenate([p.parameters[name] for p in parts]) for name in first.parameters},
-        np.concatenate([part.device for part in parts]),
-        np.concatenate([part.seconds for part in parts]),
-        np.concatenate([part.status for part in parts]),
-        {name: np.concatenate([columns[name] for columns in further]) for name in names},
-        {name: unit for part in parts for name, unit in part.units.items()},
-        tuple(note for part in parts for note in part.notes),
-        {
+    return replace(
+        first,
+        parameters={n: np.concatenate([p.parameters[n] for p in parts]) for n in first.parameters},
+        device=np.concatenate([part.device for part in parts]),
+        seconds=np.concatenate([part.seconds for part in parts]),
+        status=np.concatenate([part.status for part in parts]),
+        further={name: np.concatenate([columns[name] for columns in further]) for name in names},
+        units={name: unit for part in parts for name, unit in part.units.items()},
+        notes=tuple(note for part in parts for note in part.notes),
+        declared={
             name: tuple(dict.fromkeys(v for part in parts for v in part.declared.get(name, ())))
             for name in first.parameters
         },
-        first.problem_size if len({part.problem_size for part in parts}) == 1 else (),
+        problem_size=first.problem_size if len({p.problem_size for p in parts}) == 1 else (),
     )
 
 
