@@ -324,20 +324,20 @@ def parse_table(
         raise ValueError("no rows")
     n_own = int(head[OWN]) if head.get(OWN, "").isdecimal() else 0
     keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1, n_own)
-    cells: list[list[Any]] = [[] for _ in rows[0]]
+    cells: dict[str, list[Any]] = {column: [] for column in rows[0]}
     others: dict[str, Callable[[str], Any]] = {CAPABILITY: _target, REASON: str}
     others |= {name: signed for name in quantities if name not in QUANTITIES}
     # Most cells repeat.
-    readers = [cache(others.get(c) or reader_of(c, parameters, sizes)) for c in rows[0]]
+    readers = {c: cache(others.get(c) or reader_of(c, parameters, sizes)) for c in cells}
     for number, row in enumerate(rows[1:], start=n_head + 2):
         if len(row) != len(readers):
             raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")
-        for column, cell, read, found in zip(rows[0], row, readers, cells, strict=True):
+        for (column, read), cell in zip(readers.items(), row, strict=True):
             try:
-                found.append(read(cell.strip()))
+                cells[column].append(read(cell.strip()))
             except ValueError as error:
                 raise ValueError(f"line {number}: {column} = '{cell[:40]}': {error}") from None
-    arrays = {column: np.asarray(found) for column, found in zip(rows[0], cells, strict=True)}
+    arrays = {column: np.asarray(found) for column, found in cells.items()}
     axes, codes = [], np.zeros(len(rows) - 1, np.int64)
     for key in (CAPABILITY, *keys):
         axis, place = np.unique(arrays[key], return_inverse=True)
