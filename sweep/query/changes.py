@@ -65,13 +65,13 @@ class Change:
     where: Mapping[str, slice]
     remarks: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    smallest: Any = np.inf
+    smallest: Any = np.inf  # ratio of after to before
     largest: Any = -np.inf
-    worst: int = NONE
-    least: tuple[Any, Any] = (np.inf, np.inf)
-    firsts: tuple[int, int, int] = (NONE, NONE, NONE)
-    most: tuple[Array, Array] = (np.zeros(0), np.zeros(0, np.int64))
-    fronts: list[tuple[Array, Array, Array]] | None = None
+    worst: int = NONE  # the configuration with the largest ratio
+    least: tuple[Any, Any] = (np.inf, np.inf)  # value before, and after
+    firsts: tuple[int, int, int] = (NONE, NONE, NONE)  # with the least before, after, and both
+    most: tuple[Array, Array] = (np.zeros(0), np.zeros(0, np.int64))  # sizes of changes, and where
+    fronts: list[tuple[Array, Array, Array]] | None = None  # times, energies and where, by side
 
     def add(self, sides: Sequence[Mapping[str, Array]], numbers: Array) -> None:
         """Add a block: the variables before and after, and its configurations' numbers."""
@@ -306,6 +306,7 @@ def _of_kernel(
 
 
 def _but_model(change: Change) -> list[int]:
+    """Return the place of a change along the dimensions besides the model."""
     return [place.start for dim, place in change.where.items() if dim != "model"]
 
 

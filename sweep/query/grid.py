@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweep.errors import QueryError, nearest, warn_if_unfinished
-from sweep.fields import COMMON_FIELDS, PROBLEM, PROBLEM_SIZE, STACKED, Array
+from sweep.fields import COMMON_FIELDS, PROBLEM, STACKED, Array
 from sweep.reduction import Reducible
 from sweep.store.buckets import files_of, is_url
 from sweep.store.layout import UNWRITTEN_CODE
@@ -205,10 +205,6 @@ class Grid:
         known = self._arrays.get(name)
         spelled = name.replace("_", " ")
         return spelled if known is None else str(known.attrs.get("long_name", spelled))
-
-    def is_size(self, dim: str) -> bool:
-        """Whether a dimension is a problem size."""
-        return self.long_name(dim).startswith(PROBLEM_SIZE)
 
     def meanings(self, name: str) -> Array:
         """Return the meaning of each of the 256 codes of a variable."""

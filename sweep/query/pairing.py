@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, nearest
-from sweep.fields import PROBLEM, STACKED, Array
+from sweep.fields import PROBLEM, PROBLEM_SIZE, STACKED, Array
 from sweep.query.agreement import match
 from sweep.query.blocks import boxes
 from sweep.query.filters import Selection, dim_of, select_grid, select_kernels
@@ -385,7 +385,7 @@ def remarks(old: Mapping[str, Grid], new: Mapping[str, Grid], by: Sequence[str])
         dim
         for grid in (old[kernel] for kernel in old if kernel in new)
         for dim in grid.dims
-        if grid.sizes[dim] > 1 and grid.is_size(dim)
+        if grid.sizes[dim] > 1 and grid.long_name(dim).startswith(PROBLEM_SIZE)
         if dim not in {dim_of(grid, name) for name in by}
     )
     if pooled:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.errors import QueryError
-from sweep.fields import Array
+from sweep.fields import PROBLEM_SIZE, Array
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
@@ -70,7 +70,8 @@ def _find_fastest(question: Question) -> None:
         condition, grid = part.condition, part.grid
         if condition is None or not condition.needs_fastest or condition.fastest is not None:
             continue
-        by = tuple(d for d in grid.dims if d in ("model", "device") or grid.is_size(d))
+        sizes = {dim for dim in grid.dims if grid.long_name(dim).startswith(PROBLEM_SIZE)}
+        by = tuple(dim for dim in grid.dims if dim in {"model", "device", *sizes})
         own = replace(part, objectives=("execution_time",), signs=(1,), by=by, condition=None,
                       uses_power=False)  # fmt: skip
         kept = reduce(Question([own], by), BEST)
