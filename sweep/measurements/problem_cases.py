@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +36,8 @@ class Case:
         The number of each row's problem.
     first : array of int
         A row of each problem.
-    groups : array or None
-        The label of each problem's group.
+    groups : mapping of str to array, or None
+        Masks of the groups' problems by label, in the order of their values.
     fixed : mapping of str to number
         The sizes that the table lacks.
     left_out : mapping of str to int
@@ -50,7 +51,7 @@ class Case:
     parameters: Mapping[str, Array]
     problem: Array
     first: Array
-    groups: Array | None
+    groups: Mapping[str, Array] | None
     fixed: Mapping[str, float]
     left_out: Mapping[str, int]
 
@@ -202,8 +203,10 @@ def _by_device(
         yield key, table.device == name
 
 
-def _groups(table: ProblemTable, sizes: Mapping[str, Array], first: Array, text: str) -> Array:
-    """Return the label of each problem's group."""
+def _groups(
+    table: ProblemTable, sizes: Mapping[str, Array], first: Array, text: str
+) -> dict[str, Array]:
+    """Return masks of the groups' problems by label, in the order of the expression's values."""
     expression, colon, count = text.rpartition(":")
     if not colon:
         expression = text
@@ -217,17 +220,19 @@ def _groups(table: ProblemTable, sizes: Mapping[str, Array], first: Array, text:
         few = counted(int(fault.sum()), "problem")
         raise QueryError(f"--by-group: `{expression}` has no value for {few}")
     if not colon:
-        return np.array(
-            [f"{value:g}" if value.dtype.kind == "f" else str(value) for value in found]
-        )
+        kinds = np.unique(found)
+        return {
+            f"{kind:g}" if kind.dtype.kind == "f" else str(kind): found == kind for kind in kinds
+        }
     if not count.strip().isdigit() or not 1 < int(count) <= 100 or found.dtype.kind == "U":
         raise QueryError(
             f"--by-group '{text}': write EXPRESSION, or a number's EXPRESSION:2 to 100"
         )
     numbers = quantile_groups(found, int(count))
-    labels = np.empty(len(found), "U40")
+    masks: dict[str, Array] = {}
     for number in np.unique(numbers):
-        inside = found[numbers == number]
-        ends = (f"{end:.2g}".replace("e+0", "e") for end in (inside.min(), inside.max()))
-        labels[numbers == number] = " to ".join(ends)
-    return labels
+        inside = numbers == number
+        ends = (f"{end:.2g}" for end in (found[inside].min(), found[inside].max()))
+        label = re.sub(r"e\+0?", "e", " to ".join(ends))
+        masks[label] = masks.get(label, False) | inside  # ends may look alike
+    return masks

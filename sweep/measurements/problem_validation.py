@@ -269,10 +269,7 @@ def _without_configurations(
 def _parts(case: Case) -> Iterator[tuple[str, Array]]:
     """Yield the groups with masks of their problems, all first."""
     yield ALL, np.ones(len(case.first), bool)
-    if case.groups is not None:
-        _, first = np.unique(case.groups, return_index=True)
-        for label in case.groups[np.sort(first)]:
-            yield str(label), case.groups == label
+    yield from (case.groups or {}).items()
 
 
 def _spread(key: str, values: Array) -> dict[str, float | None]:

@@ -147,6 +147,8 @@ def test_times_without_configurations__are_compared_with_the_best(predicted):
     assert row["error_mean"] == pytest.approx(np.mean(errors))
     answer = validate_problems(PLAN, table, by_group="m * n * k : 4")
     assert len(answer) == 5 and sum(answer.column("problems")[1:]) == answer[0]["problems"] == 16
+    ends = [[float(end) for end in group.split(" to ")] for group in answer.column("group")[1:]]
+    assert sum(ends, []) == sorted(sum(ends, [])) and "e+" not in str(answer.column("group"))
     assert validate_problems(PLAN, table, problems=5)[0]["problems"] == 5
 
 
