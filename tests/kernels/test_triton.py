@@ -146,10 +146,9 @@ def moved(launch, name):
     return per_warp * one(launch, "blocks") * one(launch, "threads_per_block") / 32
 
 
-@pytest.mark.parametrize(
-    ("k", "block_k", "asked"),
-    [(2048, 32, 1), (2064, 32, 1.5), (2056, 32, 1.75), (2064, 128, 1.125), (2064, 16, 2)],
-)
+@pytest.mark.parametrize(("k", "block_k", "asked"), [
+    (2048, 32, 1), (2064, 32, 1.5), (2056, 32, 1.75), (2064, 128, 1.125), (2064, 16, 2),
+])  # fmt: skip
 def test_rows__between_pieces_of_64_bytes_ask_l2_for_one_more(k, block_k, asked):
     found, _ = launched(m=1024, n=1024, k=k, BLOCK_K=block_k)
     (access,) = (a for a in found.workload.global_accesses if a.name == "a")
@@ -228,15 +227,20 @@ def test_what_triton_or_the_gpu_refuses(axes):
 
 
 def test_products_that_wait_for_each_other():
-    """By machine code of Triton 3.6 for sm_90, of fp8 and of fp16 with B column by column."""
+    """By machine code of Triton 3.6 for sm_90: B by column, as in fp8, or sums that spill."""
     for tile, warps, given, waiting in (
         ((128, 256), 8, {"bits": 8}, True), ((64, 256), 8, {"b_by_column": 1}, True),
+        ((256, 128), 4, {}, True), ((128, 256), 8, {"bits": 8, "PERSISTENT": 1}, False),
         ((64, 256), 4, {"bits": 8}, False), ((256, 128), 8, {"bits": 8}, False),
         ((128, 256), 8, {"b_by_column": 0}, False),
     ):  # fmt: skip
         blocks = dict(zip(("BLOCK_M", "BLOCK_N"), tile, strict=True))
         launch = launched_on("triton_matmul", "h100_sxm", **blocks, num_warps=warps, **given)
         assert np.all((launch.workload.asynchronous == 0.0) == waiting), (tile, given)
+    for warps in (4, 8):  # 256 sums of a thread, and 128
+        tile = {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 256, "num_warps": warps}
+        launch = launched_on("triton_moe", "h100_sxm", **tile)
+        assert np.all((launch.workload.asynchronous == 0.0) == (warps == 4))
 
 
 def test_strides_that_are_no_multiples_of_16__cost_copies():
