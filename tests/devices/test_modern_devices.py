@@ -3,8 +3,9 @@
 A row of the data sheets has the boost clock, and the highest one where a review or a measurement
 has a higher one; TFLOP/s and GB/s are as printed. The MI250X counts as one of its two dies, the
 W7800 without pairs of instructions, and its double precision is half of what reviews print, as
-measured. The W6600's clock and some TFLOP/s are recalled. Published tuning data was measured on the
-cards of the list ``further``, or on related ones.
+measured; so does the RX 7900 XTX. The W6600's clock and some TFLOP/s are recalled. Published tuning
+data was measured on the cards of the list ``further``, or on related ones; those of the list
+``common`` are as public tables have them.
 """
 
 import csv
@@ -29,7 +30,8 @@ DATA = Path(__file__).parents[1] / "data"
 SHEETS = list(csv.DictReader((DATA / "datasheets.csv").read_text("utf-8").splitlines()))
 DATASHEETS = [row["device"] for row in SHEETS]
 MODERN = [row["device"] for row in SHEETS if row["list"] == "printed"]
-AMD = ("mi50", "mi100", "mi210", "mi250x", "mi300x", "radeon_pro_w6600", "radeon_pro_w7800",
+AMD = ("mi50", "mi100", "mi210", "mi250x", "mi300x", "mi325x", "radeon_pro_w6600",
+       "radeon_pro_w7800", "radeon_rx_6900_xt", "radeon_rx_7900_xtx",
        "lemeire_southern_islands", "lemeire_northern_islands")  # fmt: skip
 PAPERS = (
     *("gtx_260", "gtx_285", "gt_640", "quadro_k620", "lemeire_kepler", "lemeire_fermi"),
@@ -223,6 +225,7 @@ def test_amd__lines_of_the_first_cache(key, pattern, stride, transactions, moved
 @pytest.mark.parametrize(("key", "bytes_of_a_clock"), [  # of the whole L2, at most, by AMD's papers
     ("mi50", 16 * 64), ("mi100", 32 * 64), ("mi210", 32 * 128), ("mi250x", 32 * 128),
     ("radeon_pro_w6600", 8 * 128), ("radeon_pro_w7800", 24 * 128),
+    ("radeon_rx_6900_xt", 16 * 128), ("radeon_rx_7900_xtx", 24 * 128),
 ])  # fmt: skip
 def test_amd__l2_serves_most_of_what_its_channels_could(key, bytes_of_a_clock):
     device = with_derived(specs.load_device(key), ["combined"])
