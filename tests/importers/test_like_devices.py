@@ -147,8 +147,9 @@ def test_matrix_units__are_those_of_a_like_device_or_of_the_same_chip():
     assert rates("9.0", 132)["fp16_multiply_adds"] == 2048
     assert "fp64_multiply_adds" not in rates("9.0", 132)  # the H800 has fewer
     assert rates("9.0", 78)["fp16_multiply_adds"] == 512
-    assert rates("8.9", 142) == rates("8.9", 60) == {}  # L40 and L40S differ
-    like = rates("8.9", 60, "rtx_4090")
+    assert rates("8.9", 60)["fp16_multiply_adds"] == 256  # the RTX 4070 Ti alone
+    assert rates("8.9", 142) == rates("8.9", 59) == {}  # L40 and L40S differ
+    like = rates("8.9", 59, "rtx_4090")
     assert like["fp8_multiply_adds"] == load_device("rtx_4090").values["matrix.fp8_multiply_adds"]
     assert "fp16_sustained_TFLOPps" not in rates("9.0", 114, "h100_sxm")  # of the whole chip
     assert rates("6.1", 28) == {}

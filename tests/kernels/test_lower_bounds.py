@@ -25,7 +25,7 @@ LANES = {"fp32": "lanes_per_sm", "fp64": "fp64_lanes_per_sm", "special": "specia
          "integer": "integer_lanes_per_sm"}  # fmt: skip
 TYPES = {8: ("fp8", "int8", "fp16"), 16: ("fp16",), 32: ("tf32", "fp32"), 64: ("fp64",)}
 # Two multiply-adds a lane: packed on CDNA 2 and 3, in pairs on RDNA 3 (AMD's white papers).
-TWICE = ("mi210", "mi250x", "mi300x", "radeon_pro_w7800")
+TWICE = ("mi210", "mi250x", "mi300x", "mi325x", "radeon_pro_w7800", "radeon_rx_7900_xtx")
 
 
 def lanes(kind):
