@@ -3,9 +3,8 @@
 A row of the data sheets has the boost clock, and the highest one where a review or a measurement
 has a higher one; TFLOP/s and GB/s are as printed. The MI250X counts as one of its two dies, the
 W7800 without pairs of instructions, and its double precision is half of what reviews print, as
-measured; so does the RX 7900 XTX. The W6600's clock and some TFLOP/s are recalled. Published tuning
-data was measured on the cards of the list ``further``, or on related ones; those of the list
-``common`` are as public tables have them.
+measured; so the RX 7900 XTX. The W6600's clock and some TFLOP/s are recalled. Published tuning data
+was measured on the list ``further``, or on related cards; ``common`` is from public tables.
 """
 
 import csv
