@@ -238,7 +238,8 @@ def jobs_of(
     jobs = []
     for config in configs:
         own = {**constants, **{k: v for k, v in config.items() if k not in OPTIONS}}
-        own |= _heuristics(kernel, {**own, **config})
+        pointers = {name: kind for name, kind in types.items() if kind.startswith("*")}
+        own |= _heuristics(kernel, {**pointers, **own, **config}, constants)
         lacks = [name for name in names if name not in types and name not in own]
         if lacks:
             what = "a value" if lacks[0] in constexprs else "a type, such as i32:16 or *fp16:16"
@@ -277,16 +278,21 @@ def _literal(name: str, word: str) -> Any:
     raise SweepError(f"--signature {name}={word}: must be a type such as *fp16:16, or a constant")
 
 
-def _heuristics(kernel: Kernel, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what heuristics decide for a configuration."""
+def _heuristics(
+    kernel: Kernel, known: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what heuristics decide for a configuration; a pointer is its type, not ``None``."""
     found: dict[str, Any] = {}
     for name, decide in kernel.heuristics.items():
         try:
-            found[name] = decide({**known, **found})
+            found[name] = given[name] if name in given else decide({**known, **found})
         except KeyError as error:
             raise SweepError(
                 f"--signature: the heuristic of {name} reads {error}: give it a constant"
             ) from None
+        except Exception as error:
+            why = f"the heuristic of {name} fails ({first_line(error)})"
+            raise SweepError(f"--signature: {why}: give {name}=CONSTANT") from None
     return {name: value for name, value in found.items() if name not in OPTIONS}
 
 

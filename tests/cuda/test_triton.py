@@ -141,6 +141,18 @@ def test_heuristics__decide_constants(fake):
         jobs("*fp16,*fp16,*fp32,i32,i32,i32", kernel)
 
 
+def test_heuristics__know_pointers_and_leave_what_is_given(fake):
+    kernel = triton.Kernel(jit_function([*ARGUMENTS, "BIAS", "ROWS"]), [], {
+        "BIAS": lambda arguments: arguments["c"] is not None,
+        "ROWS": lambda arguments: arguments["a"].stride(0)})  # fmt: skip
+    for c, has_bias in (("*fp32", True), ("None", False)):
+        signature = f"a=*fp16,b=*fp16,c={c},M=i32,N=i32,K=i32"
+        (job,) = jobs(f"{signature},ROWS=8", kernel)
+        assert (job.constants["BIAS"], job.constants["ROWS"]) == (has_bias, 8)
+        with pytest.raises(sweep.errors.SweepError, match="of ROWS fails .*give ROWS=CONSTANT"):
+            jobs(signature, kernel)
+
+
 @pytest.mark.parametrize(("signature", "configs", "target", "message"), [
     ("*fp16", CONFIGS[:1], "sm_80", "1 words for 6 arguments: a, b, c, M, N, K"),
     ("a=*fp16", CONFIGS[:1], "sm_80", "b has no type or value: give it a type, such as i32:16"),
