@@ -179,14 +179,38 @@ LOAD = """
     ("and.b32 %r4, %r1, 31; not.b32 %r5, %r4; mad.lo.s32 %r3, %r2, 64, %r5;", 1 / 2),
     ("and.b32 %r4, %r1, 31; mov.b64 %rd4, {%r9, %r4}; mov.b64 {%r5, %r6}, %rd4;"
      "mad.lo.s32 %r3, %r2, 64, %r6;", 1 / 2),  # a pair in one register
-    ("ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),  # a sector of the index; its word is anywhere
-    ("setp.lt.s32 %p1, %r1, 48; mov.u32 %r3, 0; @%p1 ld.global.s32 %r3, [%rd1];", 1 / (1 + 4)),
+    ("ld.global.s32 %r3, [%rd1];", 3 / 4),  # one word of all, and one anywhere for both warps
+    ("setp.lt.s32 %p1, %r1, 48; mov.u32 %r3, 0; @%p1 ld.global.s32 %r3, [%rd1];", 1 / 2),
 ])  # fmt: skip
 def test_blocks__read_again_what_their_index_does_not_change(index, expected):
     text = f"{HEAD}{LOAD.format(index=index)}}}"
     for grid in ((4096,), None):
         found = rate(text, (64, 1, 1), grid, threads=64 * 4096)
         assert found == pytest.approx(expected, abs=0.02), grid
+
+
+@pytest.mark.parametrize(("code", "moved"), [
+    ("setp.eq.u32 %p1, %r1, 0; @%p1 st.global.f32 [%rd1], %f1;", 0.5),  # a sector of two warps
+    ("atom.global.add.f32 %f2, [%rd3], %f1;", 4),
+    # A pointer in a table, and a row of any start: its borders lie in sectors that others read.
+    ("ld.global.u64 %rd4, [%rd1]; add.s64 %rd5, %rd4, %rd2; ld.global.f32 %f2, [%rd5];", 4),
+    # Of 64 words behind a place that all load, every 16 threads read the same one.
+    ("ld.global.s32 %r4, [%rd1]; shr.u32 %r5, %r1, 4; add.s32 %r6, %r4, %r5;"
+     "mul.wide.s32 %rd4, %r6, 4; add.s64 %rd5, %rd1, %rd4; ld.global.f32 %f2, [%rd5];", 0.5),
+])  # fmt: skip
+def test_kernel_file__moves_what_is_stored_or_behind_a_pointer_once(code, moved):
+    """Beside a row of words that all blocks read: bytes of a thread between DRAM and L2."""
+    text = f"{HEAD}{LOAD.format(index='mov.u32 %r3, %r1;').replace('ret;', code)} ret;\n}}"
+    found = parse_kernel(kernel_text(analyse(read_ptx(text).entry(), block=(64, 1, 1)),
+                                     grid=(4096,)), "k")  # fmt: skip
+    rate = value(found.expressions["cache.l2_hit_rate"], **with_derived(found, {}))
+    sectors = {"broadcast": 1, "coalesced": 4, "misaligned": 4.93}
+    total = sum(
+        value(access.count)
+        * (value(access.transactions) if access.transactions else sectors[access.pattern])
+        for access in found.global_accesses
+    )
+    assert total * (1 - rate) == pytest.approx(moved, abs=0.01)
 
 
 @pytest.mark.parametrize("arguments", range(5))

@@ -137,3 +137,15 @@ def test_stores_under_a_predicate__touch_the_sectors_of_its_threads(test, sector
     store = f"{test} @%p1 st.global.f32 [%rd3], %f1;"
     (shape,) = kernel(f"{START.format(stride=32)} {store} ret;", block=(64, 1, 1)).accesses()
     assert 2 * (shape.transactions or 32) == sectors
+
+
+@pytest.mark.parametrize(("code", "sectors"), [
+    ("setp.eq.u32 %p1, %r8, 0; @%p1 st.global.f32 [%rd1], %f1;", [1]),  # one thread of a block
+    ("setp.lt.u32 %p1, %r8, 8; mov.u32 %r7, 0; L: setp.eq.u32 %p3, %r7, 0;"
+     "selp.b64 %rd5, %rd3, %rd4, %p3; @%p1 st.global.f32 [%rd5], %f1;"
+     "add.s32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, 9; @%p2 bra L;", [1]),
+    ("mov.pred %p1, 0; @%p1 st.global.f32 [%rd3], %f1; @!%p1 st.global.f32 [%rd3], %f1;", [8]),
+])  # fmt: skip
+def test_stores_of_few_threads_or_none__touch_their_sectors(code, sectors):
+    shapes = kernel(f"{START.format(stride=4)} {code} ret;", block=(64, 1, 1)).accesses()
+    assert [2 * (shape.transactions or 4) for shape in shapes] == sectors

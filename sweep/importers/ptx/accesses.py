@@ -150,11 +150,12 @@ def shapes_of(
         shape = _shape(shape, value._replace(x=None), size, block)
         pattern = "strided" if space == "shared" else "coalesced"
         return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
-    active = known.active(instruction) if known and space != "shared" else None
+    active = known.active(instruction) if known and size and space != "shared" else None
     of_all = _shape(shape, value, size, block, lanes[:1])
-    if active is None or not size or lanes[0] is None or of_all.pattern == "broadcast":
+    if known is None or active is None or (there := known.of_value(value, lanes[0])) is None:
         return (of_all,)
-    return (shape._replace(transactions=sectors_of(lanes[0], size, active) / shape.words),)
+    shape = of_all if of_all.pattern == "broadcast" else shape
+    return (shape._replace(transactions=sectors_of(there, size, active) / shape.words),)
 
 
 def tile_shapes(
@@ -236,8 +237,9 @@ def _along_x(shape: Shape, value: Value, size: int) -> Shape:
     if is_global and value.x == -size:
         return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
     if distance == size:
-        # The first word of a warp (half a warp on the earliest devices) must start a segment.
-        is_aligned = value.alignment >= min(max(16 * size, WARP), 128)
+        # The first word of a warp must start a sector, on the earliest devices, which have no
+        # words of two bytes in wider ones, a segment of half a warp.
+        is_aligned = value.alignment >= (max(16 * size, SECTOR) if size <= 4 else SECTOR)
         return shape._replace(pattern="misaligned") if is_global and not is_aligned else shape
     if is_global and distance == 0:
         return shape._replace(pattern="broadcast")

@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sweep.hardware.affine_accesses import PATTERNS, access_transactions
 from sweep.importers.ptx.accesses import Accesses, Shape, Turns
 from sweep.importers.ptx.control_flow import Amount, Block, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
-from sweep.importers.ptx.lanes import SECTOR, Lanes, Numbers, sectors_of, touched_sectors
+from sweep.importers.ptx.lanes import SECTOR, WARP, Lanes, Numbers, sectors_of, touched_sectors
 from sweep.importers.ptx.module import Address, Function, Register
 from sweep.importers.ptx.registers import Values
 from sweep.specs.kernel import Value
@@ -229,10 +230,15 @@ def _bytes(
     for shape, address, steps in loads:
         size = shape.bytes * shape.words
         addresses = lanes.of(address) if lanes and address else None
-        if address is None or addresses is None:
-            requested, unknown = requested + size, unknown + size
-        else:  # a sector of a warp is a byte of each of its 32 threads
-            requested += sectors_of(addresses + steps[0], int(size)) * (1.0 - shape.hits)
+        whole = touched(shape) * shape.words  # a sector of a warp is a byte of each thread
+        if address is None or addresses is None:  # neighbours share the sectors at their ends
+            unknown += size if shape.pattern == "misaligned" else whole
+            requested += whole
+        else:
+            if not shape.transactions:
+                exact = sectors_of(addresses + steps[0], int(size))
+                whole = max(exact, whole) if shape.pattern == "misaligned" else exact
+            requested += whole * (1.0 - shape.hits)
             n_threads = len(addresses)
             known.append((address, int(size), steps))
     parts: dict[frozenset[str], float] = defaultdict(float, {axes: unknown} if unknown else {})
@@ -249,7 +255,16 @@ def _bytes(
             parts[others] += float(n) * SECTOR / (n_threads * len(known[0][2]))
         own = _sectors([(address, size, steps[:1]) for address, size, steps in known], lanes)
         turn = unknown + len(own) * SECTOR / n_threads
-    return requested, max(sum(parts.values()), min(turn, requested)), parts
+    if (total := sum(parts.values())) > requested:  # of some threads alone
+        parts = {others: n * requested / total for others, n in parts.items()}
+    return requested, min(max(total, turn), requested), parts
+
+
+def touched(shape: Shape) -> float:
+    """Return the sectors that a warp's word touches, as the file's pattern makes them."""
+    if shape.transactions or shape.pattern not in PATTERNS:
+        return shape.transactions or shape.bytes
+    return float(access_transactions(shape.pattern, shape.bytes, shape.x, WARP, "sector")[2])
 
 
 def _sectors(loads: Iterable[tuple[Address, int, Numbers]], lanes: Lanes) -> Numbers:

@@ -4,7 +4,8 @@ Compilers of tensor languages compute addresses with masks, shifts and exclusive
 index. Where the size of the block is known, each register gets the number that every thread of the
 first block has in it when it is first written. Arguments that nobody gave are :data:`WIDE` and
 more, and of the first 32 none is a multiple of another: pointers are aligned, rows of a matrix lie
-apart, loops have something to do. The grid has as many blocks in each direction. A selection by a
+apart, loops have something to do. So is what all threads load from one word: the length of a
+sequence, a pointer in a table. The grid has as many blocks in each direction. A selection by a
 number that changes while the kernel runs, as a loop's counter does, is not followed.
 """
 
@@ -102,6 +103,7 @@ class Lanes:
         places = enumerate(parameter.name for parameter in function.parameters)
         assumed = {} if grid else {name: WIDE + place % 32 * APART for place, name in places}
         self._arguments = {**assumed, **arguments}
+        self._n_wide, self._is_grid = len(function.parameters), grid is not None
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
         self._halves: dict[Operand, tuple[Operand, ...]] = {}
@@ -150,9 +152,21 @@ class Lanes:
             return self._zero + literal if abs(literal) < 2**62 else None
         return self._zero  # variables, and what is the same for all threads of a block
 
+    def of_value(self, value: Any, known: Numbers | None) -> Numbers | None:
+        """Return known numbers, else those of a linear function of the index, without its rest."""
+        if known is not None or not value.is_affine or None in value[:3]:
+            return known
+        indices = (self._fixed[f"%tid.{axis}"] for axis in "xyz")
+        return sum((n * i for n, i in zip(value[:3], indices, strict=True)), self._zero)
+
     def _write(self, instruction: Instruction) -> None:
         """Set the registers that an instruction is the first to write."""
         read, written = instruction.reads_and_writes
+        if instruction.opcode == "ld" and self._is_of_all(instruction):
+            places = range(self._n_wide, self._n_wide + len(written))
+            numbers = (self._zero + WIDE + place * APART for place in places)
+            self._found |= dict(zip(written, numbers, strict=True))
+            self._n_wide += len(written)
         if not self._changing.isdisjoint(read):
             self._changing.update(written)
         new = [register for register in written if register not in self._found]
@@ -165,6 +179,14 @@ class Lanes:
             elif instruction.opcode == "mov" and isinstance(to, tuple):
                 halves = zip(to, self._halves.get(by, ()), strict=False)
                 self._found |= {half: self.of(source) for half, source in halves if half in new}
+
+    def _is_of_all(self, load: Instruction) -> bool:
+        """Return whether all threads of a block load the same word, a number like an argument."""
+        if self._is_grid or any(m.startswith("param") for m in load.modifiers):
+            return False
+        places = [self.of(address) for address in load.addresses]
+        places += [self.of(load.predicate)] if load.predicate else []
+        return all(place is not None and (place == place[0]).all() for place in places)
 
     def _result(self, instruction: Instruction) -> Numbers | None:
         opcode, modifiers = instruction.opcode, instruction.modifiers

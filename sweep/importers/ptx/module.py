@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -306,12 +307,12 @@ LARGEST_EXPANSION = 50_000
 
 
 def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
-    """Inline the functions that a function calls.
+    """Inline the functions that a function calls, and leave out what is never executed.
 
     Parameters
     ----------
     function : Function
-        A function with a body; it is returned unchanged if it calls none.
+        A function with a body.
 
     Returns
     -------
@@ -320,12 +321,27 @@ def expand_calls(function: Function) -> tuple[Function, tuple[str, ...]]:
     notes : tuple of str
         Calls whose code is not counted, each with its line.
     """
+    function = _without_dead(function)
     if not any(instruction.opcode == "call" for instruction in function.instructions()):
         return function, ()
     expansion = _Expansion(function)
     expansion.add(function.body, (function.name,))
     expanded = replace(function, body=expansion.body, variables=expansion.variables)
     return expanded, tuple(dict.fromkeys(expansion.notes))
+
+
+def _without_dead(function: Function) -> Function:
+    """Return a function without what stands under a predicate that is always set to false."""
+    set_to: dict[Operand, set[Operand]] = defaultdict(set)
+    for one in function.instructions():
+        is_constant = one.name == "mov.pred" and not one.predicate
+        for register in one.reads_and_writes[1]:
+            set_to[register].add(one.operands[1] if is_constant else register)
+    dead = {name for name, found in set_to.items() if found == {"0"}}
+    body = [
+        x for x in function.body if isinstance(x, Label) or x.negated or x.predicate not in dead
+    ]
+    return replace(function, body=body) if dead else function
 
 
 class _Expansion:

@@ -12,7 +12,7 @@ from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Loop
 from sweep.importers.ptx.copies import goes_on_beside_products
-from sweep.importers.ptx.footprint import add_sharing, footprint_of, name_of
+from sweep.importers.ptx.footprint import add_sharing, footprint_of, name_of, touched
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added, counted
@@ -294,13 +294,30 @@ class Writer:
             once, at_once = add_sharing(derived, first, grid, threads)
             again = " - ".join(["turn_bytes", *map(name_of, first)])
             once += f" + ({again}) * max(0, 1 - l2_bytes / max(1, {at_once}))"
-            moved = list(map(_stored_bytes, self.analyses)) if not self.stores_meet else []
-            stored = self.formulas.text("stored_bytes", moved)
+            stored = self.formulas.text(
+                "stored_bytes", list(map(self._stored_bytes, self.analyses))
+            )
             rate = f"max(0, read_bytes - ({once})) / max(0.001, read_bytes + {stored})"
             rate += " if l2_bytes > 0 else 0"
             why = "L2 holds what blocks read again, as far as what is read in between fits"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate}, () if self.shares_tiles else remarks)
+
+    def _stored_bytes(self, analysis: Analysis) -> Amount:
+        """Return the bytes in sectors that a thread moves and that L2 has no other rate for.
+
+        They are what it stores, if no stores meet, and what it reads of anything but data.
+        """
+        return added(
+            ("", {passage: n * touched(shape) for passage, n in amount.items()})
+            for shape, amount in counted(analysis.stages, Shape).items()
+            if shape.space == "global"
+            and (
+                not self.stores_meet
+                if shape.direction == "store"
+                else shape.origin not in ("", "tile")
+            )
+        )[""]
 
     def _running(self) -> str:
         """Return the blocks that run at once."""
@@ -343,12 +360,3 @@ def _loaded(analysis: Analysis) -> Amount:
     """Return the words from global memory that a thread waits for outside loops with copies."""
     found = counted((s for s in analysis.stages if s.pipeline is None), Shape).items()
     return added(("", n) for s, n in found if (s.space, s.direction) == ("global", "load"))[""]
-
-
-def _stored_bytes(analysis: Analysis) -> Amount:
-    """Return the bytes that a thread stores to global memory."""
-    return added(
-        ("", {passage: n * shape.bytes for passage, n in amount.items()})
-        for shape, amount in counted(analysis.stages, Shape).items()
-        if (shape.space, shape.direction) == ("global", "store")
-    )[""]
