@@ -237,9 +237,7 @@ def _along_x(shape: Shape, value: Value, size: int) -> Shape:
     if is_global and value.x == -size:
         return shape._replace(assumed="the words run backwards: taken to end at a segment's end")
     if distance == size:
-        # The first word of a warp must start a sector, on the earliest devices, which have no
-        # words of two bytes in wider ones, a segment of half a warp.
-        is_aligned = value.alignment >= (max(16 * size, SECTOR) if size <= 4 else SECTOR)
+        is_aligned = value.alignment >= SECTOR  # segments of GPUs before 2.0 are larger
         return shape._replace(pattern="misaligned") if is_global and not is_aligned else shape
     if is_global and distance == 0:
         return shape._replace(pattern="broadcast")
