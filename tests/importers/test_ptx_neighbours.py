@@ -149,3 +149,11 @@ def test_stores_under_a_predicate__touch_the_sectors_of_its_threads(test, sector
 def test_stores_of_few_threads_or_none__touch_their_sectors(code, sectors):
     shapes = kernel(f"{START.format(stride=4)} {code} ret;", block=(64, 1, 1)).accesses()
     assert [2 * (shape.transactions or 4) for shape in shapes] == sectors
+
+
+def test_loads_beyond_an_argument__are_none_if_it_is_given():
+    body = "ld.param.u32 %r5, [n]; add.s32 %r6, %r8, 64; setp.lt.s32 %p1, %r6, %r5;"
+    body = f"{START.format(stride=4)} {body} @%p1 ld.global.f32 %f1, [%rd3+256]; ret;"
+    for sectors, arguments in (([4], {}), ([2], {"1": 96}), ([], {"1": 48})):
+        shapes = kernel(body, block=(64, 1, 1), arguments=arguments).accesses()
+        assert [shape.transactions or 4 for shape in shapes] == sectors

@@ -154,6 +154,8 @@ def shapes_of(
     of_all = _shape(shape, value, size, block, lanes[:1])
     if known is None or active is None or (there := known.of_value(value, lanes[0])) is None:
         return (of_all,)
+    if not active.any():
+        return ()
     shape = of_all if of_all.pattern == "broadcast" else shape
     return (shape._replace(transactions=sectors_of(there, size, active) / shape.words),)
 

@@ -103,6 +103,8 @@ class Lanes:
         places = enumerate(parameter.name for parameter in function.parameters)
         assumed = {} if grid else {name: WIDE + place % 32 * APART for place, name in places}
         self._arguments = {**assumed, **arguments}
+        numbers = (p.name for p in function.parameters if (p.bytes or 0) < 8)
+        self._is_given = all(name in arguments for name in numbers)
         self._n_wide, self._is_grid = len(function.parameters), grid is not None
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
@@ -126,9 +128,15 @@ class Lanes:
         return self.beside("%ctaid.x %ctaid.y %ctaid.z")
 
     def active(self, instruction: Instruction) -> Active:
-        """Return which threads execute an instruction, ``None`` if all do or that is not known."""
-        found = self._inside.holds(instruction)
-        return None if found is None or found.all() or not found.any() else found
+        """Return which threads execute an instruction, ``None`` if all do or that is not known.
+
+        That none does is known if neither the first block nor another does, whose integers are
+        all given.
+        """
+        found, first = self._inside.holds(instruction), self.holds(instruction)
+        if found is None or first is None or found.all():
+            return None
+        return found if found.any() or (self._is_given and not first.any()) else None
 
     def holds(self, instruction: Instruction) -> Active:
         """Return where an instruction's predicate holds, ``None`` if that is not known."""
