@@ -175,6 +175,9 @@ LOAD = """
     ("mad.lo.s32 %r3, %r2, 64, %r1;", 0),
     ("ld.param.u32 %r4, [n]; ld.param.u32 %r5, [q]; mul.lo.s32 %r6, %r1, %r4;"
      "mad.lo.s32 %r3, %r2, %r5, %r6;", 0),  # two strides, neither of them a multiple of the other
+    # Rows of 48 words for 64 threads, of which 16 would reach into the next row.
+    ("setp.lt.u32 %p1, %r1, 48; mad.lo.s32 %r3, %r2, 48, %r1; mul.wide.s32 %rd2, %r3, 4;"
+     "add.s64 %rd3, %rd1, %rd2; @%p1 ld.global.f32 %f1, [%rd3]; ret;", 0),
     ("and.b32 %r3, %r1, 31;", 1 - 1 / (2 * 4096)),  # both warps of a block, too
     ("and.b32 %r4, %r1, 31; not.b32 %r5, %r4; mad.lo.s32 %r3, %r2, 64, %r5;", 1 / 2),
     ("and.b32 %r4, %r1, 31; mov.b64 %rd4, {%r9, %r4}; mov.b64 {%r5, %r6}, %rd4;"

@@ -21,7 +21,15 @@ from sweep.hardware.affine_accesses import PATTERNS, access_transactions
 from sweep.importers.ptx.accesses import Accesses, Shape, Turns
 from sweep.importers.ptx.control_flow import Amount, Block, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
-from sweep.importers.ptx.lanes import SECTOR, WARP, Lanes, Numbers, sectors_of, touched_sectors
+from sweep.importers.ptx.lanes import (
+    SECTOR,
+    WARP,
+    Active,
+    Lanes,
+    Numbers,
+    sectors_of,
+    touched_sectors,
+)
 from sweep.importers.ptx.module import Address, Function, Register
 from sweep.importers.ptx.registers import Values
 from sweep.specs.kernel import Value
@@ -33,7 +41,8 @@ MEMORY = "%memory"
 MAX_PASSES = 20
 """Most passes over the code to find what registers depend on; it takes three or four."""
 
-_Load = tuple[Shape, Address | None, Numbers]
+_Load = tuple[Shape, Address | None, Numbers, Active]
+_Known = tuple[Address, int, Numbers, Active]
 
 
 class Read(NamedTuple):
@@ -105,7 +114,8 @@ def reads_of(
                 origin = origins[base] if isinstance(base, Register) else frozenset({base})
                 where = turns.get(id(instruction), (addresses[-1], np.zeros(1, np.int64)))
                 address, steps = where if is_whole else (None, where[1])
-                load = found[0], address, steps
+                active = values.lanes.active(instruction) if values.lanes else None
+                load = found[0], address, steps, active
                 groups[origin, tuple(amount.items()), len(steps)].append(load)
     lanes = values.lanes
     used = AXES.intersection(axis for origin, *_ in groups for axis in origin)
@@ -226,8 +236,8 @@ def _bytes(
 ) -> tuple[float, float, Mapping[frozenset[str], float]]:
     """Return the bytes that a thread asks for, those distinct in its block, and `Read.parts`."""
     requested, unknown, turn, n_threads = 0.0, 0.0, 0.0, 1
-    known = list[tuple[Address, int, Numbers]]()
-    for shape, address, steps in loads:
+    known = list[_Known]()
+    for shape, address, steps, active in loads:
         size = shape.bytes * shape.words
         addresses = lanes.of(address) if lanes and address else None
         whole = touched(shape) * shape.words  # a sector of a warp is a byte of each thread
@@ -240,7 +250,7 @@ def _bytes(
                 whole = max(exact, whole) if shape.pattern == "misaligned" else exact
             requested += whole * (1.0 - shape.hits)
             n_threads = len(addresses)
-            known.append((address, int(size), steps))
+            known.append((address, int(size), steps, active))
     parts: dict[frozenset[str], float] = defaultdict(float, {axes: unknown} if unknown else {})
     if lanes and known:
         own = _sectors(known, lanes)
@@ -253,7 +263,9 @@ def _bytes(
         for kind, n in zip(*np.unique(kinds, return_counts=True), strict=True):
             others = axes.difference(a for place, (a, _) in enumerate(edges) if kind >> place & 1)
             parts[others] += float(n) * SECTOR / (n_threads * len(known[0][2]))
-        own = _sectors([(address, size, steps[:1]) for address, size, steps in known], lanes)
+        own = _sectors(
+            [(address, size, steps[:1], on) for address, size, steps, on in known], lanes
+        )
         turn = unknown + len(own) * SECTOR / n_threads
     if (total := sum(parts.values())) > requested:  # of some threads alone
         parts = {others: n * requested / total for others, n in parts.items()}
@@ -267,10 +279,11 @@ def touched(shape: Shape) -> float:
     return float(access_transactions(shape.pattern, shape.bytes, shape.x, WARP, "sector")[2])
 
 
-def _sectors(loads: Iterable[tuple[Address, int, Numbers]], lanes: Lanes) -> Numbers:
+def _sectors(loads: Iterable[_Known], lanes: Lanes) -> Numbers:
     """Return the distinct sectors that the loads of a block touch in all turns."""
-    found = ((lanes.of(address), size, steps) for address, size, steps in loads)
-    parts = (((n[:, None] + steps).ravel(), size) for n, size, steps in found if n is not None)
+    found = ((lanes.of(address), size, steps, on) for address, size, steps, on in loads)
+    moved = ((n if on is None else n[on], size, s) for n, size, s, on in found if n is not None)
+    parts = (((n[:, None] + steps).ravel(), size) for n, size, steps in moved)
     touched = np.concatenate([touched_sectors(*part).ravel() for part in parts])
     return np.unique(touched, return_counts=True)[0]  # sorted: hashing takes much longer
 
