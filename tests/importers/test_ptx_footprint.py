@@ -1,12 +1,16 @@
 """What blocks read again, against the sources of kernels by hand."""
 
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.ptx_texts import A100, HEAD, kernel, value, with_derived
 
+from sweep.hardware.affine_accesses import PATTERNS, access_transactions
 from sweep.importers.ptx.analysis import ANY, analyse
+from sweep.importers.ptx.footprint import touched
 from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.lanes import APART, WIDE, sectors_of
 from sweep.importers.ptx.parser import read_ptx
@@ -214,6 +218,14 @@ def test_kernel_file__moves_what_is_stored_or_behind_a_pointer_once(code, moved)
         for access in found.global_accesses
     )
     assert total * (1 - rate) == pytest.approx(moved, abs=0.01)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_sectors_of_a_pattern__as_kernel_files_have_them(pattern):
+    for size, x in itertools.product((1, 2, 4, 8, 16), (0, 1, 2, 7, 500)):
+        shape = SimpleNamespace(pattern=pattern, bytes=size, x=x, transactions=0.0)
+        wanted = access_transactions(pattern, size, x, 32, "sector")[2]
+        assert touched(shape) == pytest.approx(wanted, rel=1e-12), (size, x)
 
 
 @pytest.mark.parametrize("arguments", range(5))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweep.hardware.affine_accesses import PATTERNS, access_transactions
+from sweep.hardware.memory_rules import HALF_WARP, LINE_BYTES
 from sweep.importers.ptx.accesses import Accesses, Shape, Turns
 from sweep.importers.ptx.control_flow import Amount, Block, Passage, nest
 from sweep.importers.ptx.instructions import meaning_of
@@ -274,9 +274,16 @@ def _bytes(
 
 def touched(shape: Shape) -> float:
     """Return the sectors that a warp's word touches, as the file's pattern makes them."""
-    if shape.transactions or shape.pattern not in PATTERNS:
+    size = int(shape.bytes)
+    in_line = max(LINE_BYTES // size, 1)
+    steps = {"broadcast": 0, "strided": shape.x, "uncoalesced": in_line}
+    if shape.transactions or shape.pattern not in ("coalesced", "misaligned", *steps):
         return shape.transactions or shape.bytes
-    return float(access_transactions(shape.pattern, shape.bytes, shape.x, WARP, "sector")[2])
+    words = np.arange(WARP) * int(min(steps.get(shape.pattern, 1), in_line))
+    starts = [0]
+    if shape.pattern == "misaligned":
+        starts = [start for start in range(in_line) if start % min(HALF_WARP, in_line)]
+    return float(np.mean([sectors_of((start + words) * size, size) for start in starts]))
 
 
 def _sectors(loads: Iterable[_Known], lanes: Lanes) -> Numbers:
