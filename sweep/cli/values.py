@@ -102,21 +102,29 @@ def seconds(text: str, option: str) -> float:
 def sides(text: str, option: str) -> tuple[int | str, ...]:
     """Return the three sides of a block or grid, numbers or expressions; omitted ones are 1.
 
-    >>> sides("ceil(m / 64),8", "--grid"), sides("16x16", "--block")
+    >>> sides("ceil(m / 64),4*2", "--grid"), sides("16x16", "--block")
     (('ceil(m / 64)', 8, 1), (16, 16, 1))
     """
     is_plain = re.fullmatch(r"[0-9x,]+", text) is not None
     parts = re.split(r",(?![^()]*\))", text.replace("x", ",") if is_plain else text)
-    texts = {part for part in parts if re.search(r"[A-Za-z]", part)}
-    numbers = (part for part in parts if part not in texts)
-    if len(parts) > 3 or not all(re.fullmatch(r"[1-9][0-9]{0,9}", part) for part in numbers):
+    found = [_side(part) for part in parts]
+    if len(parts) > 3 or any(isinstance(side, int) and side < 1 for side in found):
         raise SweepError(f"{option} {text}: must be one to three whole numbers, such as 16,16")
-    if texts:
-        from sweep.expressions import Expression  # NumPy, which `sweep --help` need not load
+    return (*found, 1, 1)[:3]
 
-        for part in texts:
-            Expression.parse(part)
-    return (*(part.strip() if part in texts else int(part) for part in parts), 1, 1)[:3]
+
+def _side(text: str) -> int | str:
+    """Return a side, 0 for what is none; an expression without names is its value."""
+    if re.fullmatch("[0-9]{1,10}", text):
+        return int(text)
+    if not re.search(r"[A-Za-z*/]", text):
+        return 0
+    from sweep.expressions import Expression  # NumPy, which `sweep --help` need not load
+
+    if (expression := Expression.parse(text)).names:
+        return text.strip()
+    number = float(expression.evaluate({})[0])
+    return int(number) if number.is_integer() else 0
 
 
 def expressions(words: Sequence[str], option: str) -> dict[str, str]:
