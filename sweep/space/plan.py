@@ -23,6 +23,7 @@ from sweep.models import model_names
 from sweep.space.axes import axis_values, check_clocks
 from sweep.space.grid import CLOCK_AXES, Values
 from sweep.space.problems import problem_columns
+from sweep.specs.files import list_devices, list_kernels
 from sweep.specs.formats import PLAN
 from sweep.specs.reading import load_toml, read_text
 
@@ -278,6 +279,13 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
         what = f"{name_or_path}: no such plan, neither a file nor a shipped one"
         if path.is_dir():
             what = f"{path}: a folder, no plan (`sweep.open_store` opens a store)"
+        for kind, names in (("kernel", list_kernels()), ("device", list_devices())):
+            if str(name_or_path) in names:
+                options = {"kernel": "NAME", "device": "NAME", kind: name_or_path}
+                begin = " ".join(f"--{option} {name}" for option, name in options.items())
+                raise PlanError(
+                    f"{name_or_path}: a {kind}, no plan; `sweep new plan {begin}` begins one"
+                )
         check_known(str(name_or_path), list_plans(), what, "shipped:", PlanError)
         path = Path(str(shipped))
     try:
