@@ -205,7 +205,7 @@ def test_read_only_directory(folder, capsys, monkeypatch):
         ("", "the following arguments are required: COMMAND"),
         ("rnu quickstart", "invalid choice: 'rnu'; did you mean 'run'?"),
         ("run quickstrat", "quickstrat: no such plan, neither a file nor a shipped one; did you"),
-        ("best xgemm", "xgemm: a kernel, no plan; `sweep new plan --kernel xgemm --device NAME` beg"),
+        ("best xgemm", "xgemm: a kernel, no plan; `sweep new plan --kernel xgemm --device "),
         (
             "plan milion",
             "milion: no such plan, neither a file nor a shipped one; did you mean 'mil",
