@@ -21,7 +21,7 @@ _NO_RESULT = re.compile(
     r"|code|trap|icache|dcache|waitcnt_\w+|set(reg|prio|halt))|buffer_(store|gl|wb|inv|atomic)"
     r"|(global|flat|scratch)_(store|atomic)|ds_(write|store|add|min|max|or|and|inc|nop|bar))"
 )
-TWO_RESULTS = re.compile(
+_TWO_RESULTS = re.compile(
     r"^v_((add|sub|subrev)(c|b|brev)?_co(_ci)?_|subb|addc|mad_[ui]64|div_scale)"
 )
 _SETS_SCC = re.compile(
@@ -67,6 +67,11 @@ def registers(operand: str) -> list[str]:
     return [word] if _REGISTER.fullmatch(word) else []
 
 
+def is_vector(register: str) -> bool:
+    """Return whether a register has a number for each lane: ``v0``, ``a0``, but not ``vcc_lo``."""
+    return register[0] in "va" and register[1].isdigit()
+
+
 def parse(line: str) -> tuple[Instruction, ...]:
     """Return the instruction of a line; two that RDNA 3 issues as a pair."""
     return tuple(_one(part.strip()) for part in line.split("::"))
@@ -81,7 +86,7 @@ def _one(text: str) -> Instruction:
         operands = (*operands[:-1], operands[-1].split(" ")[0])
     if name == "v_pk_mov_b32" and "op_sel:[0,1]" in rest and len({*operands[1:]}) == 1:
         name, operands = "v_pk_mov_b64", operands[:2]  # copies both words
-    n_results = 0 if _NO_RESULT.match(name) else 2 if TWO_RESULTS.match(name) else 1
+    n_results = 0 if _NO_RESULT.match(name) else 2 if _TWO_RESULTS.match(name) else 1
     if name.startswith("v_cmpx"):  # to exec, from two operands
         n_results = len(operands) - 2
     if name in _ON_ITSELF:

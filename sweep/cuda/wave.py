@@ -9,14 +9,14 @@ for each lane, `UNKNOWN` where it is unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from sweep.cuda.machine_code import LOAD, TWO_RESULTS, Code, Instruction, registers
+from sweep.cuda.machine_code import LOAD, Code, Instruction, is_vector, registers
 from sweep.cuda.nvrtc import CompileError
 from sweep.cuda.wave_arithmetic import (
     AS,
@@ -26,6 +26,7 @@ from sweep.cuda.wave_arithmetic import (
     SCALAR,
     VECTOR,
     WIDE,
+    lanes_of,
     signed_scalar,
 )
 
@@ -109,10 +110,13 @@ class Wave:
             value = self.vector(found[0])
             size = value & MASK >> 1 if "|" in operand else value
             return np.where(value == UNKNOWN, value, size ^ (operand[0] == "-") << 31)
-        if found and found[0][0] in "va" and found[0] != "vcc_lo":
-            return self.vectors.get(found[0], np.full(self.lanes, UNKNOWN))
+        if found and is_vector(found[0]):
+            return self.vectors.get(found[0], self._in_all_lanes(UNKNOWN))
         value = self.scalar(operand) if len(found) < 2 else None
-        return np.full(self.lanes, UNKNOWN if value is None else value & MASK)
+        return self._in_all_lanes(UNKNOWN if value is None else value & MASK)
+
+    def _in_all_lanes(self, value: int) -> Any:
+        return np.full(self.lanes, value)
 
     def words(self, operand: str, n: int) -> list[Any]:
         """Return the words of an operand for each lane, the low one first."""
@@ -127,8 +131,16 @@ class Wave:
 
     def set_vector(self, name: str, value: Any, active: Any) -> None:
         """Write the active lanes of a register."""
-        old = self.vectors.get(name, np.full(self.lanes, UNKNOWN))
+        old = self.vectors.get(name, self._in_all_lanes(UNKNOWN))
         self.vectors[name] = np.where(active, value, old)
+
+    def forget(self, one: Instruction) -> None:
+        """Make the registers unknown that an instruction writes."""
+        for name in one.writes:
+            if is_vector(name):
+                self.set_vector(name, UNKNOWN, self.active)
+            else:
+                self.scalars[name] = None
 
     def run(self, code: Code) -> np.ndarray:
         """Execute the code and return how often each line was executed.
@@ -192,42 +204,15 @@ class Wave:
         return (self.mask(what.rstrip("zn")) == 0) == (not what.endswith("nz"))
 
     def _execute(self, one: Instruction, is_known: bool) -> None:
-        name, operands = one.name, one.operands
-        if not is_known:
-            for register in one.writes:
-                if register[0] in "va" and register[:3] != "vcc":
-                    self.set_vector(register, UNKNOWN, self.active)
-                else:
-                    self.scalars[register] = None
-        elif "scratch" in one.writes or "scratch" in one.reads:
-            self._scratch(one)
-        elif name.startswith("s_"):
-            if not name.startswith(("s_waitcnt", "s_barrier", "s_nop", "s_delay", "s_clause")):
-                self._scalar(one)
-        elif name.startswith("v_cmp"):
-            self._compare(one)
-        elif name == "v_readfirstlane_b32":
-            values = self.vector(operands[1])[self.active]
-            same = len(values) > 0 and values[0] != UNKNOWN
-            self.set_scalar(operands[0], int(values[0]) if same else None)
-        elif name == "v_readlane_b32":
-            lane = self.scalar(operands[2])
-            value = UNKNOWN if lane is None else int(self.vector(operands[1])[lane])
-            self.set_scalar(operands[0], None if value == UNKNOWN else value)
-        elif name == "v_writelane_b32":
-            lane, written = self.scalar(operands[2]), self.scalar(operands[1])
-            where = np.arange(self.lanes) == lane if lane is not None else True
-            self.set_vector(operands[0], UNKNOWN if written is None else written & MASK, where)
-        elif name in WIDE:
-            self._wide(one)
-        else:
-            self._vector(one)
+        is_scratch = "scratch" in one.writes or "scratch" in one.reads
+        known = Wave._scratch if is_scratch else _method_for(one.name)
+        (known if is_known else Wave.forget)(self, one)
 
     def _scratch(self, one: Instruction) -> None:
         """Store or load words of a thread's memory by their constant address."""
         offset = re.search(r"offset:(\d+)", one.text)
         base = int(offset[1]) if offset else 0
-        whole = [o for o in one.operands if registers(o) and registers(o)[0][0] in "va"]
+        whole = [o for o in one.operands if any(map(is_vector, registers(o)))]
         data = whole[-1] if one.name.startswith("scratch_store") else whole[0]
         address = " ".join(o for o in one.operands if o != data)
         for i, name in enumerate(registers(data)):
@@ -235,8 +220,7 @@ class Wave:
             if "scratch" in one.writes:
                 self.scratch[key] = self.vector(name)
             else:
-                unknown = np.full(self.lanes, UNKNOWN)
-                self.set_vector(name, self.scratch.get(key, unknown), self.active)
+                self.set_vector(name, self.scratch.get(key, UNKNOWN), self.active)
 
     def _wide(self, one: Instruction) -> None:
         sizes, operation = WIDE[one.name]
@@ -253,38 +237,52 @@ class Wave:
             self.scalars[name] = None
 
     def _vector(self, one: Instruction) -> None:
-        operation, active = VECTOR.get(one.name), self.active
-        n = 2 if TWO_RESULTS.match(one.name) else 1
-        values = [self.vector(o) for o in one.operands[n:]]
-        if one.name == "v_cndmask_b32":
-            mask = one.operands[3] if len(one.operands) > 3 else "vcc"
-            lanes = self.scalar(mask if mask != "vcc" or self.lanes == 64 else "vcc_lo")
-            chosen = np.full(self.lanes, UNKNOWN)
-            if lanes is not None:
-                chosen = np.where(lanes_of(lanes, self.lanes), values[1], values[0])
-            self.set_vector(one.operands[0], chosen, active)
+        if (operation := VECTOR.get(one.name)) is None:
+            self.forget(one)
             return
-        result = np.full(self.lanes, UNKNOWN)
-        if operation is not None and one.operands:
-            known = np.all([value != UNKNOWN for value in values], axis=0)
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                result = np.where(known, operation(*values) & MASK, UNKNOWN)
-        elif one.operands and n == 2 and "_co_" in one.name:
-            known = (values[0] != UNKNOWN) & (values[1] != UNKNOWN)
-            a, b = (values[1], values[0]) if "rev" in one.name else values[:2]
-            if len(values) > 2:  # with a carry
-                carry = self.scalar(one.operands[4])
-                known &= carry is not None
-                b = b + lanes_of(carry or 0, self.lanes)
-            total = a - b if "sub" in one.name else a + b
-            result = np.where(known, total & MASK, UNKNOWN)
-            self.set_mask(one.operands[1], total >> 32 != 0, known)
-        for name in one.writes:
-            if name[0] in "va" and not name.startswith("vcc"):
-                first = name == registers(one.operands[0])[0]
-                self.set_vector(name, result if first else np.full(self.lanes, UNKNOWN), active)
-            elif operation is None and "_co_" not in one.name:
-                self.scalars[name] = None
+        values = [*map(self.vector, one.operands[1:])]
+        known = np.all([value != UNKNOWN for value in values], axis=0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            result = np.where(known, operation(*values) & MASK, UNKNOWN)
+        self.set_vector(one.operands[0], result, self.active)
+
+    def _select(self, one: Instruction) -> None:
+        mask = one.operands[3] if len(one.operands) > 3 else "vcc"
+        lanes = self.scalar(mask if mask != "vcc" or self.lanes == 64 else "vcc_lo")
+        chosen = self._in_all_lanes(UNKNOWN)
+        if lanes is not None:
+            other, value = map(self.vector, one.operands[1:3])
+            chosen = np.where(lanes_of(lanes, self.lanes), value, other)
+        self.set_vector(one.operands[0], chosen, self.active)
+
+    def _add(self, one: Instruction) -> None:
+        """Add or subtract with a carry to a mask of lanes, and perhaps with one from a mask."""
+        first, second = map(self.vector, one.operands[2:4])
+        known = (first != UNKNOWN) & (second != UNKNOWN)
+        if "rev" in one.name:
+            first, second = second, first
+        if len(one.operands) > 4:
+            carry = self.scalar(one.operands[4])
+            known &= carry is not None
+            second = second + lanes_of(carry or 0, self.lanes)
+        total = first - second if "sub" in one.name else first + second
+        self.set_mask(one.operands[1], total >> 32 != 0, known)
+        self.set_vector(one.operands[0], np.where(known, total & MASK, UNKNOWN), self.active)
+
+    def _read_first_lane(self, one: Instruction) -> None:
+        values = self.vector(one.operands[1])[self.active]
+        same = len(values) > 0 and values[0] != UNKNOWN
+        self.set_scalar(one.operands[0], int(values[0]) if same else None)
+
+    def _read_lane(self, one: Instruction) -> None:
+        lane = self.scalar(one.operands[2])
+        value = UNKNOWN if lane is None else int(self.vector(one.operands[1])[lane])
+        self.set_scalar(one.operands[0], None if value == UNKNOWN else value)
+
+    def _write_lane(self, one: Instruction) -> None:
+        written, lane = map(self.scalar, one.operands[1:3])
+        where = np.arange(self.lanes) == lane if lane is not None else True
+        self.set_vector(one.operands[0], UNKNOWN if written is None else written & MASK, where)
 
     def _compare(self, one: Instruction) -> None:
         found = re.match(r"v_cmpx?_(\w+)_(?:([iu])(16|32|64)|(f)32)$", one.name)
@@ -319,47 +317,61 @@ class Wave:
         self.set_scalar("exec" if wide else "exec_lo", new)
         self.scalars["scc"] = None if new is None else int(new != 0)
 
+    def _compare_scalars(self, one: Instruction) -> None:
+        values = [*map(self.scalar, one.operands)]
+        kind = re.match(r"s_cmpk?_(\w+)_([iu])(32|64)$", one.name)
+        if None in values or kind is None or kind[1] not in COMPARISONS:
+            self.forget(one)
+            return
+        size = int(kind[3])
+        given = [value & (2**size - 1) for value in values if value is not None]
+        pair = [signed_scalar(v, size) if kind[2] == "i" else v for v in given]
+        self.scalars["scc"] = int(COMPARISONS[kind[1]](*pair))
+
     def _scalar(self, one: Instruction) -> None:
-        name, operands = one.name, one.operands
-        if name.startswith("s_load"):
-            self._load_arguments(one)
-            return
-        if "saveexec" in name:
-            self._save_mask(one)
-            return
-        size = 64 if name.endswith("64") else 32
-        values = [self.scalar(o) for o in operands[0 if name.startswith("s_cmp") else 1 :]]
+        name, size = one.name, 64 if one.name.endswith("64") else 32
+        values = [*map(self.scalar, one.operands[1:])]
         if name.startswith(("s_cselect", "s_addc", "s_subb")):
             values.append(self.scalars.get("scc"))
         stem = re.sub(r"_[biu](32|64)$", "", name)
-        if None in values or not (stem in SCALAR or name in SCALAR or name.startswith("s_cmp")):
-            for written in one.writes:
-                self.scalars[written] = None
+        operation = SCALAR.get(name) or SCALAR.get(stem)
+        if None in values or operation is None:
+            self.forget(one)
             return
         given = [value & (2**size - 1) for value in values if value is not None]
-        if name.startswith("s_cmp"):
-            kind = re.match(r"s_cmpk?_(\w+)_([iu])(32|64)$", name)
-            if kind is None or kind[1] not in COMPARISONS:
-                self.scalars["scc"] = None
-                return
-            pair = [signed_scalar(v, size) if kind[2] == "i" else v for v in given]
-            self.scalars["scc"] = int(COMPARISONS[kind[1]](*pair))
-            return
-        result = (SCALAR.get(name) or SCALAR[stem])(*given)
-        self.set_scalar(operands[0], result & (2**size - 1))
+        result = operation(*given)
+        self.set_scalar(one.operands[0], result & (2**size - 1))
         if "scc" in one.writes:
-            signed_sum = name in ("s_add_i32", "s_sub_i32")
-            overflow = result >> 32 != 0 if stem in ("s_add", "s_sub", "s_addc", "s_subb") else None
-            nonzero = result & (2**size - 1) != 0 if overflow is None else overflow
-            if stem in ("s_min", "s_max"):
-                nonzero = result == given[0]
-            self.scalars["scc"] = None if signed_sum else int(nonzero)
+            says = result & (2**size - 1) != 0
+            if stem in ("s_add", "s_sub", "s_addc", "s_subb"):
+                says = result >> 32 != 0
+            elif stem in ("s_min", "s_max"):
+                says = result == given[0]
+            overflows = name in ("s_add_i32", "s_sub_i32")  # of signed numbers: not followed
+            self.scalars["scc"] = None if overflows else int(says)
 
 
-@lru_cache(maxsize=4096)
-def lanes_of(mask: int, lanes: int) -> Any:
-    """Return a mask as an array of lanes."""
-    return np.array([bool(mask >> lane & 1) for lane in range(lanes)])
+_METHODS: tuple[tuple[str, Callable[[Wave, Instruction], None]], ...] = (
+    ("s_(waitcnt|barrier|nop|delay|clause)", lambda wave, one: None),
+    ("s_load", Wave._load_arguments),
+    (r"s_\w*saveexec", Wave._save_mask),
+    ("s_cmp", Wave._compare_scalars),
+    ("s_", Wave._scalar),
+    ("v_cmp", Wave._compare),
+    ("v_cndmask_b32$", Wave._select),
+    ("v_readfirstlane_b32$", Wave._read_first_lane),
+    ("v_readlane_b32$", Wave._read_lane),
+    ("v_writelane_b32$", Wave._write_lane),
+    (rf"({'|'.join(WIDE)})$", Wave._wide),
+    (r"v_\w*_co_", Wave._add),
+    ("", Wave._vector),
+)
+"""How names of instructions begin, and what follows them: the first that fits."""
+
+
+@cache
+def _method_for(name: str) -> Callable[[Wave, Instruction], None]:
+    return next(method for pattern, method in _METHODS if re.match(pattern, name))
 
 
 def first_state(
@@ -379,10 +391,8 @@ def first_state(
     packed : bool
         Whether the places lie in one register, ten bits each.
     """
-    scalars: dict[str, int | None] = {f"s{i}": None for i in range(len(user))}
-    for i, name in enumerate(user):
-        if name.startswith("block_"):
-            scalars[f"s{i}"] = block["xyz".index(name[-1])]
+    places = dict(zip(("block_x", "block_y", "block_z"), block, strict=True))
+    scalars = {f"s{i}": places.get(name) for i, name in enumerate(user)}
     x, y, z = thread
     vectors = {"v0": x | y << 10 | z << 20} if packed else {"v0": x, "v1": y, "v2": z}
     return scalars, vectors

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 MASK = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=4096)
+def lanes_of(mask: int, lanes: int) -> Any:
+    """Return a mask as an array of lanes."""
+    return np.array([bool(mask >> lane & 1) for lane in range(lanes)])
 
 
 def signed(x: Any) -> Any:

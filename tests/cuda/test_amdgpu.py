@@ -106,7 +106,8 @@ def test_masks_survive_lanes_of_registers_and_scratch_memory():
 	buffer_store_dword v8, off, s[96:99], 0 offset:4
 	buffer_load_dword v7, off, s[96:99], 0 offset:4
 	v_readlane_b32 s4, v7, 3
-	s_mov_b32 s5, 0
+	v_mov_b32_e32 v6, vcc_hi
+	v_readlane_b32 s5, v6, 3
 	s_and_saveexec_b64 s[8:9], s[4:5]
 	s_endpgm
 """
