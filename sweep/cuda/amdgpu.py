@@ -135,9 +135,8 @@ def load() -> Clang:
     for command in commands:
         words = [*command, "--print-targets"]
         listed = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
-        told = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=SECONDS
-        )
+        words = [*command, "--version"]
+        told = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
         version = re.search(r"clang version (\d+(?:\.\d+)*)", told.stdout)
         if version and (listed.returncode or "amdgcn" in listed.stdout):
             return Clang(command, f"clang {version[1]}")
@@ -239,23 +238,9 @@ def executions(
     """Return how often a wavefront executes each line, and waits for loads: means over a block."""
     if any(line[0].name == "s_swappc_b64" for line in kernel.code.lines):
         raise CompileError("the kernel calls a function that is not part of it")
-    user = [name for name, n in _USER.items() if kernel.facts.get(f"user_sgpr_{name}")
-            for _ in range(n)]  # fmt: skip
-    user += ["other"] * (kernel.facts["user_sgpr_count"] - len(user))
+    user = _first_scalars(kernel)
     kernarg = user.index("kernarg_segment_ptr") if "kernarg_segment_ptr" in user else 0
-    user += [f"block_{d}" for d in "xyz" if kernel.facts.get(f"system_sgpr_workgroup_id_{d}")]
-    words: dict[int, int] = {}
-    for position, (offset, kind) in enumerate(kernel.arguments):
-        if str(position) in arguments:
-            value = int(arguments[str(position)])  # the next argument may have its high word
-            words |= {offset: value & MASK, offset + 4: value >> 32 & MASK}
-        elif kind.startswith("hidden_group_size_"):  # two share a word
-            place, bits = offset // 4 * 4, 8 * (offset % 4)
-            words[place] = words.get(place, 0) | block["xyz".index(kind[-1])] << bits
-        elif kind.startswith("hidden_global_offset_"):
-            words |= {offset: 0, offset + 4: 0}
-        elif kind == "hidden_block_count_x" and "block_y" not in user and "blocks" in arguments:
-            words[offset] = int(arguments["blocks"])
+    words = _argument_words(kernel, block, arguments, is_flat="block_y" not in user)
     lanes, n_threads = kernel.lanes, block[0] * block[1] * block[2]
     n_waves = -(-n_threads // lanes)
     chosen = sorted({i * n_waves // MOST_WAVES for i in range(MOST_WAVES)})
@@ -274,6 +259,33 @@ def executions(
     return total / len(chosen), waits / len(chosen)
 
 
+def _first_scalars(kernel: Kernel) -> list[str]:
+    """Return what the scalar registers hold at the start, in order; two of an address."""
+    user = [name for name, n in _USER.items() if kernel.facts.get(f"user_sgpr_{name}")
+            for _ in range(n)]  # fmt: skip
+    user += ["other"] * (kernel.facts["user_sgpr_count"] - len(user))
+    return user + [f"block_{d}" for d in "xyz" if kernel.facts.get(f"system_sgpr_workgroup_id_{d}")]
+
+
+def _argument_words(
+    kernel: Kernel, block: Block, arguments: Mapping[str, float], *, is_flat: bool
+) -> dict[int, int]:
+    """Return the known words of a kernel's arguments by offset [byte]."""
+    words: dict[int, int] = {}
+    for position, (offset, kind) in enumerate(kernel.arguments):
+        if str(position) in arguments:
+            value = int(arguments[str(position)])  # the next argument may have its high word
+            words |= {offset: value & MASK, offset + 4: value >> 32 & MASK}
+        elif kind.startswith("hidden_group_size_"):  # two share a word
+            place, bits = offset // 4 * 4, 8 * (offset % 4)
+            words[place] = words.get(place, 0) | block["xyz".index(kind[-1])] << bits
+        elif kind.startswith("hidden_global_offset_"):
+            words |= {offset: 0, offset + 4: 0}
+        elif kind == "hidden_block_count_x" and is_flat and "blocks" in arguments:
+            words[offset] = int(arguments["blocks"])
+    return words
+
+
 def counted(kernel: Kernel, executed: np.ndarray, *, all_classes: bool) -> dict[str, float]:
     """Return spilled bytes and, if wanted, instructions by class and barriers."""
     found = dict.fromkeys(("spill_store_bytes", "spill_load_bytes"), 0.0)
@@ -283,7 +295,7 @@ def counted(kernel: Kernel, executed: np.ndarray, *, all_classes: bool) -> dict[
         is_load = one.name.startswith(LOADS)
         if is_scratch(one.text):
             data = one.operands[-1] if one.name.startswith("scratch_store") else one.operands[0]
-            words = len(registers(data if registers(data) else one.operands[1]))
+            words = len(registers(data) or registers(one.operands[1]))
             found[f"spill_{'load' if is_load else 'store'}_bytes"] += 4 * words * times
         if one.name == "s_barrier":
             classes["barriers"] += times

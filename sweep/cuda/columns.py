@@ -1,4 +1,4 @@
-"""What varies between configurations: columns of a compiled table."""
+"""Compiled tables as text: from what varies between configurations, or from finished rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def table_of(
     capabilities: Sequence[str],
     head: Mapping[str, str],
 ) -> str:
-    """Return the table: a row for each configuration, blank where it does not compile.
+    """Return a compiled table: a row for each configuration, blank where it does not compile.
 
     Parameters
     ----------
@@ -35,17 +35,16 @@ def table_of(
     own = [name for name in columns if name not in names]
     reason = [REASON] * any(variant.reason for variant in variants)
     lines: list[Sequence[str]] = [[CAPABILITY, *keys, *names, *own, *reason]]
-    place = 0
+    compiled = zip(capabilities, *(columns[name] for name in (*names, *own)), strict=True)
     for variant in variants:
         settings = [cell(variant.configuration[key]) for key in keys]
         if variant.reason:
             words = " ".join(variant.reason.replace("'''", '"').split())
-            row = [variant.capability or capabilities[0], *settings]
-            lines.append([*row, *([""] * (len(names) + len(own))), words])
-            continue
-        cells = [cell(columns[name][place]) for name in (*names, *own)]
-        lines.append([capabilities[place], *settings, *cells, *([""] * len(reason))])
-        place += 1
+            blank = [""] * (len(names) + len(own))
+            lines.append([variant.capability or capabilities[0], *settings, *blank, words])
+        else:
+            capability, *numbers = next(compiled)
+            lines.append([capability, *settings, *map(cell, numbers), *([""] * len(reason))])
     return csv_text({**head, OWN: str(len(own))}, lines)
 
 

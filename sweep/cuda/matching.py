@@ -127,6 +127,16 @@ class _Labels(NamedTuple):
     every: list[str]
     branches: list[str]
 
+    @classmethod
+    def of(cls, name: str, found: Analysis) -> _Labels:
+        """Return the labels of an analysed text."""
+        loops = [[loop.label.name for loop in loops]
+                 for loops in (found.open_loops, found.graph.loops)]  # fmt: skip
+        branches = [to.labels[0].name for block, to in branches_of(found.graph).items()
+                    if not to.dominates(block)]  # fmt: skip
+        return cls(name, *([label.removeprefix("$") for label in dict.fromkeys(labels)]
+                           for labels in (*loops, branches)))  # fmt: skip
+
 
 def analyses_of(variants: Iterable[Variant], given: Given) -> Iterator[Analysis]:
     """Yield the analysis of each variant that compiles.
@@ -148,12 +158,7 @@ def analyses_of(variants: Iterable[Variant], given: Given) -> Iterator[Analysis]
                 "stages": given.stages,
             }
             found = analyse(function, **options)
-            labels = [[loop.label.name for loop in loops]
-                      for loops in (found.open_loops, found.graph.loops)]  # fmt: skip
-            targets = branches_of(found.graph).items()
-            labels.append([to.labels[0].name for x, to in targets if not to.dominates(x)])
-            plain = [[x.removeprefix("$") for x in dict.fromkeys(part)] for part in labels]
-            own = _Labels(variant.name, *plain)
+            own = _Labels.of(variant.name, found)
             first = first or own
             if given.trips or given.branches:
                 options["branches"] = _matched(given.branches, first, own, "branches")

@@ -8,7 +8,7 @@ end but the same back end, so registers and spills of its machine code may diffe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import takewhile
@@ -116,12 +116,8 @@ class _Translation:
                               " have no counterpart in CUDA")  # fmt: skip
         if plain in _PLAIN:
             return _PLAIN[plain]
-        special: dict[str, Callable[[int], str]] = {
-            "local": self._local,
-            "constant": self._constant,
-        }
-        if plain in special:
-            return special[plain](number)
+        if plain in ("local", "constant"):
+            return self._local(number) if plain == "local" else self._constant(number)
         if not _VECTOR.fullmatch(word) and self._is_literal(number):
             raise self._error(f"({word})(...)", "a vector literal of a type that OpenCL does not"
                               " name: write (float4)(...) or the like")  # fmt: skip

@@ -270,7 +270,7 @@ class _Writer(Writer):
     def reuse(self) -> None:
         """Add the share of accesses that L2 serves, from the order of tiles or from addresses."""
         if self.tile_order:
-            self.file.table("[tile_order]", {k: v for k, v in self.tile_order.items()})
+            self.file.table("[tile_order]", dict(self.tile_order))
             if not {"row_bytes", "column_bytes"} <= self.tile_order.keys():
                 raise PtxError("--tile-order: row_bytes and column_bytes are needed, what a block"
                                " reads of its row's and of its column's factor")  # fmt: skip
