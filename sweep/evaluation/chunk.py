@@ -108,12 +108,11 @@ def evaluate_box(
         arrays = {name: view[inside] for name, view in views.items()}
         pick = partial(restricted, index=part.within(tables.box))
         _fill_launch(tables.launch, wanted, pick, arrays)
-        for number, name in enumerate(plan.models):
-            inputs = tables.inputs(plan, name)
-            _fill_model(plan, number, wanted, arrays, part, tables.box, inputs, is_compiled)
+        for name in plan.models:
+            own = _of_model(plan, name, wanted, arrays)
+            _fill_model(plan, name, own, part, tables.box, tables.inputs(plan, name), is_compiled)
             for device in limits_of(space, plan):
-                found = _of_model(plan, number, wanted, arrays)
-                _lower_clocks(space, plan, number, device, found, part, tables)
+                _lower_clocks(space, plan, name, device, own, part, tables)
     return result
 
 
@@ -139,45 +138,43 @@ def _fill_launch(
 
 def _fill_model(
     plan: Plan,
-    number: int,
-    wanted: Sequence[Variable],
-    arrays: Mapping[str, Array],
+    name: str,
+    results: Mapping[str, Array],
     box: Box,
     covered: Box,
     inputs: Mapping[str, Array],
     is_compiled: bool,
 ) -> None:
     """Fill the results of a plan's model over a box, whose inputs cover another one."""
-    model = get_model(plan.models[number])
-    found = _of_model(plan, number, wanted, arrays)
-    if not found:
+    if not results:
         return
+    model = get_model(name)
     fill = partial(_fill_compiled, {}) if is_compiled else _fill_by_numpy
     for block in blocks(box) if is_compiled else cut_box(box, limits.ARRAYS):
         inside = block.within(box)
-        results = {name: array[inside] for name, array in found.items()}
-        fill(model, plan.variant, inputs, covered, block, results)
+        of_block = {output: array[inside] for output, array in results.items()}
+        fill(model, plan.variant, inputs, covered, block, of_block)
 
 
 def _of_model(
-    plan: Plan, number: int, wanted: Sequence[Variable], arrays: Mapping[str, Array]
+    plan: Plan, name: str, wanted: Sequence[Variable], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return the arrays of what a plan's model gives, by the names that passes know."""
-    own = [v for v in wanted if not v.is_launch and v.model in (None, plan.models[number])]
+    number = plan.models.index(name)
+    own = [v for v in wanted if not v.is_launch and v.model in (None, name)]
     return {v.source: arrays[v.name] if v.model else arrays[v.name][number] for v in own}
 
 
 def _lower_clocks(
     space: KernelSpace,
     plan: Plan,
-    number: int,
+    name: str,
     device: int,
     results: Mapping[str, Array],
     box: Box,
     tables: Tables,
 ) -> None:
     """Replace a model's results of what is above a device's power limit, in a box."""
-    name = plan.models[number]
     devices = range(space.clocked.shape[0])[devices_at(space, device)]
     start, stop = max(box.start[0], devices.start), min(box.stop[0], devices.stop)
     if not results or start >= stop:
@@ -279,21 +276,17 @@ def evaluate_points(
     found = {v.name: np.empty((*_models(plan, v), size), v.dtype) for v in wanted}
     for chosen, part, index in _sharing_tables(space, places):
         # Tables of a small grid, and of a list, cover the whole.
-        tables = (
-            tables_of(space, space.clocked.whole)
-            if part is space
-            else Tables(part, part.clocked.whole)
-        )
+        tables = (tables_of if part is space else Tables)(part, part.clocked.whole)
         line = Box((0,) * len(index), (*(1,) * (len(index) - 1), len(chosen)))
         pick = partial(_at, index=tuple(index), shape=line.shape)
         arrays = {n: np.empty((*a.shape[:-1], *line.shape), a.dtype) for n, a in found.items()}
         _fill_launch(tables.launch, wanted, pick, arrays)
-        for number, name in enumerate(plan.models):
+        along = [axis.reshape(line.shape) for axis in index]
+        for name in plan.models:
             inputs = {n: pick(table) for n, table in tables.inputs(plan, name).items()}
-            _fill_model(plan, number, wanted, arrays, line, line, inputs, is_compiled=False)
+            own = _of_model(plan, name, wanted, arrays)
+            _fill_model(plan, name, own, line, line, inputs, is_compiled=False)
             for device in limits_of(part, plan):
-                own = _of_model(plan, number, wanted, arrays)
-                along = [axis.reshape(line.shape) for axis in index]
                 lower_clocks(part, plan, name, device, inputs, along, own)
         for name, array in arrays.items():
             found[name][..., chosen] = array.reshape(*found[name].shape[:-1], -1)

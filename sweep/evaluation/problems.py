@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,14 +12,13 @@ import numpy as np
 
 from sweep.errors import QueryError, check_known
 from sweep.evaluation.chunk import Buffers, evaluate_box
+from sweep.evaluation.reducing import Progress
 from sweep.evaluation.variables import variables
 from sweep.expressions import Expression
 from sweep.fields import PROBLEM, STACKED, Array
 from sweep.space import CLOCK_AXES, Box, Dimension, Grid, KernelSpace, Plan, Space, resolve
 from sweep.space.grid import Configurations
 from sweep.space.space import laid_out
-
-Progress = Callable[[int, int], None]
 
 POINTS = 1 << 18
 """Problems times configurations of a batch."""

@@ -175,18 +175,10 @@ def _global_access(
     size = evaluate(access.bytes)
     cost, aligned, passes = _costs(access, evaluate, block, size)
     cost = Cost(*(evaluate.of_hardware(part, count) for part in cost))
-    if access.l2_hit_rate is not None:
-        l2_hits = evaluate.l2_hits(access.l2_hit_rate)
-    l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
-    more: dict[str, Any] = {}
-    if access.reuse:
-        l2_hits, more = l2_hits[:2], {"awaited_rate": l2_hits[2]}
-        l2_hits = tuple(steps(_of_the_others, hits, l1_hits) for hits in l2_hits)
+    l1_hits, l2_hit_rate, cached_hit_rate = _hit_rates(access, evaluate, l2_hits)
+    more: dict[str, Any] = {"awaited_rate": l2_hits[2]} if access.reuse else {}
     if access.piece_bytes is not None:
         more["piece_bytes"] = evaluate(access.piece_bytes)
-    may_keep, given = cached(access, evaluate), l1_hits
-    l1_hits, l2_hit_rate = steps(kept, given, l2_hits[0], may_keep, l2_bytes)
-    _, cached_hit_rate = steps(kept, given, l2_hits[1], may_keep, l2_bytes)
     is_coalesced = _coalesced(cost, aligned)
     if access.memory == "texture":
         passes = np.maximum(
@@ -212,6 +204,22 @@ def _global_access(
         memory=access.memory,
         **more,
     )
+
+
+def _hit_rates(
+    access: Access, evaluate: Evaluator, l2_hits: tuple[Array, ...]
+) -> tuple[Array, Array, Array]:
+    """Return the hit rates of L1, of L2, and of L2 with a memory-side cache."""
+    if access.l2_hit_rate is not None:
+        l2_hits = evaluate.l2_hits(access.l2_hit_rate)
+    l1_hits, l2_bytes = evaluate.share(access.l1_hit_rate), evaluate.values["l2_bytes"]
+    if access.reuse:
+        l2_hits = tuple(evaluate.steps(_of_the_others, hits, l1_hits) for hits in l2_hits[:2])
+    may_keep = cached(access, evaluate)
+    (still, l2), (_, beyond) = (
+        evaluate.steps(kept, l1_hits, hits, may_keep, l2_bytes) for hits in l2_hits
+    )
+    return still, l2, beyond
 
 
 def _costs(

@@ -22,7 +22,7 @@ from sweep.fields import (
 )
 from sweep.models import get_model, model_names
 from sweep.space import CLOCK_AXES, Dimension, KernelSpace, Plan
-from sweep.specs import Device
+from sweep.specs import Device, Kernel
 from sweep.specs.compiled import target_number
 
 DEFAULT_OUTPUTS = (
@@ -259,45 +259,48 @@ def assumptions(space: KernelSpace, plan: Plan) -> tuple[Labelled, ...]:
     the kernel's file are listed as ``kernel: path``, fitted ones as ``kernel: path (fitted)``, and
     counts that nobody has made as ``kernel: path (placeholder)``.
     """
-    # Values to try and problem sizes are the question, not an assumption of the answer.
-    missing = space.kernel.placeholders()
-    of_kernel = [
-        f"kernel: {path}{f' ({PLACEHOLDER})' if path in missing else WEAK[source.kind]}"
-        for path, source in space.kernel.sources.items()
-        if source.kind in WEAK and not path.startswith(("parameters", "sizes"))
-    ]
-
-    stated = {key for a in space.kernel.global_accesses for key, _ in a.expressions()}
+    kernel, of_kernel = space.kernel, _of_kernel(space.kernel)
+    stated = {key for a in kernel.global_accesses for key, _ in a.expressions()}
     limited = {space.devices[number].key for number in limits_of(space, plan)}
 
-    def of_model(model: str, device: Device) -> str:
+    def of_time(model: str, device: Device) -> str:
         inputs = (i for i in get_model(model).inputs if not i.only_with or i.only_with in stated)
         paths = sorted({key for i in inputs for key in i.device_keys})
         own = device.assumed((*paths, "clocks.core_nominal", "clocks.memory_nominal"))
-        lowered = of_power(device, "clocks.power_limit") if device.key in limited else ()
-        return ", ".join([*own, *lowered, *of_kernel, *elsewhere(device)])
+        lowered = _of_power(device, "clocks.power_limit") if device.key in limited else ()
+        return ", ".join([*own, *lowered, *of_kernel, *_compiled_elsewhere(kernel, device)])
 
-    def of_power(device: Device, *more: str) -> list[str]:
-        return [f"{path}{mark}" for kind, mark in WEAK.items()
-                for path in device.assumed(("power", *more), kind)]  # fmt: skip
-
-    def elsewhere(device: Device) -> list[str]:
-        table = space.kernel.compiled
-        own = target_number(device.target)
-        used = table.compiled_for(own) if table is not None else None
-        if used is None or used == own:
-            return []
-        return [f"kernel: compiled for {used:g}, not {own:g}"]
-
-    time = [[of_model(model, device) for device in space.devices] for model in plan.models]
-    power = [", ".join(of_power(device)) for device in space.devices]
-    return tuple(
-        Labelled(name, dims, np.array(texts, dtype=object), _attributes(long_name))
-        for name, dims, texts, long_name in (
-            ("assumed", ("model", "device"), time, "assumed, fitted values that the time rests on"),
-            ("power_assumed", ("device",), power, "assumed, fitted values that power rests on"),
-        )
+    time = [[of_time(model, device) for device in space.devices] for model in plan.models]
+    power = [", ".join(_of_power(device)) for device in space.devices]
+    attributes = _attributes("assumed, fitted values that the time rests on")
+    of_power = _attributes("assumed, fitted values that power rests on")
+    return (
+        Labelled("assumed", ("model", "device"), np.array(time, dtype=object), attributes),
+        Labelled("power_assumed", ("device",), np.array(power, dtype=object), of_power),
     )
+
+
+def _of_kernel(kernel: Kernel) -> list[str]:
+    """Return the weak values of a kernel's file; parameters and sizes are the question itself."""
+    missing = kernel.placeholders()
+    return [
+        f"kernel: {path}{f' ({PLACEHOLDER})' if path in missing else WEAK[source.kind]}"
+        for path, source in kernel.sources.items()
+        if source.kind in WEAK and not path.startswith(("parameters", "sizes"))
+    ]
+
+
+def _of_power(device: Device, *more: str) -> list[str]:
+    """Return the weak values of a device's file that power rests on, and those of more paths."""
+    return [f"{path}{mark}" for kind, mark in WEAK.items()
+            for path in device.assumed(("power", *more), kind)]  # fmt: skip
+
+
+def _compiled_elsewhere(kernel: Kernel, device: Device) -> list[str]:
+    """Return that a device's numbers were compiled for another one, if they were."""
+    own = target_number(device.target)
+    used = own if kernel.compiled is None else kernel.compiled.compiled_for(own)
+    return [] if used in (None, own) else [f"kernel: compiled for {used:g}, not {own:g}"]
 
 
 def group_attributes(space: KernelSpace, plan: Plan) -> dict[str, Any]:

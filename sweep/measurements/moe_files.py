@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, counted
-from sweep.evaluation.problems import Problems, Progress, narrowed
+from sweep.evaluation.problems import Problems, narrowed
+from sweep.evaluation.reducing import Progress
 from sweep.fields import Array
 from sweep.importers.tuners.configurations import DRIVER_NAMES, MOE, vllm_text
 from sweep.runs.covering import groups_of

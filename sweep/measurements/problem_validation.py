@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, counted
-from sweep.evaluation.problems import Problems, Progress, distinct_rows, times_of_rows
+from sweep.evaluation.problems import Problems, distinct_rows, times_of_rows
+from sweep.evaluation.reducing import Progress
 from sweep.fields import Array
 from sweep.importers.tuners.problem_table import ProblemTable
 from sweep.measurements.by_problem import hits, losses, rank_correlations

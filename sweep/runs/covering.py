@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import QueryError, check_known, counted
-from sweep.evaluation.problems import Problems, Progress, distinct_rows, selected_values
+from sweep.evaluation.problems import Problems, distinct_rows, selected_values
+from sweep.evaluation.reducing import Progress
 from sweep.fields import PROBLEM, Array
 from sweep.query import Answer
 from sweep.query.question import DEFAULT_BY
