@@ -287,6 +287,9 @@ class KernelReader:
             elif stage is not None and stage not in names:
                 hint = nearest(str(stage), names)
                 self.report.error(checked.at("stage"), f"no stage of this name{hint}", stage)
+            if checked.get("reuse") and checked.has("l2_hit_rate"):
+                reason = "follows from the order of tiles: leave out this or reuse"
+                self.report.error(checked.at("l2_hit_rate"), reason)
             parsed = self.parse_table(checked)
             pattern = checked.get("pattern", "strided")
             memory = checked.get("memory", "global" if name == "global_access" else "shared")
