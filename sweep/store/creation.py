@@ -131,7 +131,9 @@ def recovered(root: Path, *, break_lock: bool = False) -> None:
 
 
 def is_vacant(files: Files) -> bool:
-    """Return whether a store can be created: in a bucket, with a lock that a killed one left.
+    """Return whether a store can be created: nothing is there, or an empty directory.
+
+    In a bucket there may be what a killed creation left: objects with a lock, but no root record.
 
     Raises
     ------

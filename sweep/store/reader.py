@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -343,29 +344,41 @@ def _group_index(
     mine = {name: arrays[name] for name in INDEX_ARRAYS if name in arrays}
     if not info.is_finished or "chunk_minimum" not in mine:
         return None
-    try:
+    with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
         entry = mine["chunk_minimum"].attrs["groups"].get(group)
         if entry is None:
             return None
         dims, shape, chunks = (tuple(entry[key]) for key in ("dims", "shape", "chunk_shape"))
         found = GroupIndex(mine, entry["first_cell"], Units(dims, shape, chunks, entry["models"]))
-        fits = [sizes[name] for name in dims] == list(shape) and len(dims) == len(chunks)
-        fits &= found.first >= 0 and 0 < found.units.models == sizes.get("model", 1)
-        fits &= all(type(c) is int and 0 < c for c in chunks)
-        fits &= all((a.chunking.dtype, a.dims) == INDEX_ARRAYS[n][:2] for n, a in mine.items())
-        fits &= set(NUMBERS) <= set(mine) and len({n for n in mine if "_front_" in n}) in (0, 4)
-        lengths = {a.sizes.get(CELLS, found.rows.stop) for a in mine.values()}
-        fits &= found.rows.stop <= min(lengths)
-        for name in CODES:
-            if array := mine.get(f"chunk_{name}_count"):
-                codes = array.attrs["codes"]
-                fits &= all(type(code) is int and 0 <= code < 256 for code in codes)
-                fits &= len(codes) == array.chunking.shape[1]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise _damaged(info.path, "chunk_minimum")
-    return found
+        if _covers(found, sizes) and all(map(_is_of_index, mine, mine.values())):
+            return found
+    raise _damaged(info.path, "chunk_minimum")
+
+
+def _covers(found: GroupIndex, sizes: Mapping[str, int]) -> bool:
+    """Return whether an index is complete and fits the lengths of a group's dimensions."""
+    names, units = found.arrays.keys(), found.units
+    return (
+        [sizes[name] for name in units.dims] == list(units.shape)
+        and len(units.dims) == len(units.chunks)
+        and all(type(extent) is int and extent > 0 for extent in units.chunks)
+        and found.first >= 0
+        and 0 < units.models == sizes.get("model", 1)
+        and names >= {*NUMBERS}
+        and len([name for name in names if "_front_" in name]) in (0, 4)
+        and all(found.rows.stop <= a.sizes.get(CELLS, math.inf) for a in found.arrays.values())
+    )
+
+
+def _is_of_index(name: str, array: StoredArray) -> bool:
+    """Return whether an array has the form of the index's of this name, and codes that fit."""
+    if (array.chunking.dtype, array.dims) != INDEX_ARRAYS[name][:2]:
+        return False
+    if name not in (f"chunk_{code}_count" for code in CODES):
+        return True
+    codes = array.attrs["codes"]
+    is_right = all(type(code) is int and 0 <= code < 256 for code in codes)
+    return is_right and len(codes) == array.chunking.shape[1]
 
 
 def _damaged(root: os.PathLike[str], name: str) -> StoreError:
