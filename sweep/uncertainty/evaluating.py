@@ -30,6 +30,9 @@ TIME = "execution_time"
 POINTS = 1 << 18
 """Samples times configurations that are evaluated at once: their tables take some 200 MB."""
 
+SAME = 1e-12
+"""Relative difference of two times that is rounding."""
+
 LEAST, STEP, ROWS = 1e-8, 1e-4, 20
 """Of a range the part by which a number is moved, the change of a time that then is a step [1], and
 in how many configurations that is looked for."""

@@ -16,7 +16,7 @@ from sweep.query.agreement import or_none
 from sweep.query.question import DEFAULT_BY
 from sweep.runs.record import Source
 from sweep.uncertainty.candidates import candidates
-from sweep.uncertainty.evaluating import TIME, Sampled
+from sweep.uncertainty.evaluating import SAME, TIME, Sampled
 from sweep.uncertainty.indices import places
 
 CANDIDATES = 200
@@ -27,9 +27,6 @@ SAMPLES = 1024
 
 NEAR, SURE = 0.05, 0.95
 """How near the optimum one of the configurations to measure must be, in which share of samples."""
-
-SAME = 1e-12
-"""Relative difference of two times that is rounding."""
 
 LEGEND = {
     "regret_95": "in 95 % of the samples slower than the best of the sample by no more",

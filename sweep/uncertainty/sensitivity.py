@@ -18,15 +18,12 @@ from sweep.query.question import DEFAULT_BY
 from sweep.query.texts import percent, quantity
 from sweep.runs.record import Source
 from sweep.uncertainty.candidates import candidates
-from sweep.uncertainty.evaluating import TIME, Sampled
+from sweep.uncertainty.evaluating import SAME, TIME, Sampled
 from sweep.uncertainty.indices import design, indices, places
 from sweep.uncertainty.parameters import Uncertain
 
 STEPS = 64
 """Places at which each number is changed alone, to see whether it matters at all."""
-
-SAME = 1e-12
-"""Relative difference of two times that is rounding."""
 
 LEAST, FIRST = 1e-3, 5
 """Share of the variance below which a table leaves a number out, but for the first few."""
@@ -39,6 +36,8 @@ LEGEND = {
     "first": "share of the number alone",
     "low": "time at the lower end of its range, all others as in the files",
 }
+_SHARES = ("range", "total", "total_low", "total_high", "first", "first_low", "first_high")
+_COLUMNS = (TIME, "parameter", "source", *_SHARES, "low", "high")
 
 
 def sensitivity(
@@ -98,10 +97,6 @@ def sensitivity(
     units |= {f"{domain}_clock": "MHz" for domain in ("core", "memory")}
     answer = Answer.of(title, rows, coordinates, units, notes, (*coordinates, *_COLUMNS), LEGEND)
     return replace(answer, picture=partial(_shown, answer, (*DEFAULT_BY, *by)))
-
-
-_SHARES = ("range", "total", "total_low", "total_high", "first", "first_low", "first_high")
-_COLUMNS = (TIME, "parameter", "source", *_SHARES, "low", "high")
 
 
 def _shown(answer: Answer, groups: Sequence[str], hint: str) -> Answer:
