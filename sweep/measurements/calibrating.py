@@ -21,7 +21,7 @@ from sweep.runs.record import Source, space_of
 from sweep.space import Space
 from sweep.space.valid import GOLDEN
 from sweep.specs import Kernel
-from sweep.specs.corrections import SCALE, corrected, hit_rates
+from sweep.specs.corrections import SCALE, corrected, shift_names
 
 FEWEST = 3
 """Fewest configurations from which anything can be fitted."""
@@ -135,7 +135,7 @@ def calibrate_kernel(
     space = space_of(source)
     words = f"fitted: calibrated on {few} measured configurations of {origin}"
     kernel = space[one.kernel].kernel
-    rates = hit_rates(kernel)
+    rates = shift_names(kernel)
     template = corrected(kernel, 1.0, dict.fromkeys(rates, 0.0), words)
 
     def times(scale: float, shifts: Mapping[str, float]) -> Array:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -314,8 +315,8 @@ def parse_table(
         The text is wrong; the message has line, column and reason.
     """
     lines = text.splitlines()
-    n_head = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    pairs = (line.lstrip("# ").partition(":") for line in lines[:n_head])
+    heading = list(takewhile(lambda line: line.startswith("#"), lines))
+    n_head, pairs = len(heading), (line.lstrip("# ").partition(":") for line in heading)
     head = {key.strip(): value.strip()[:MOST_WORDS] for key, _, value in pairs}
     if len(lines) - n_head - 1 > MOST_ROWS or len(text) > LARGEST_FILE:
         raise ValueError(f"more than {MOST_ROWS} rows or {LARGEST_FILE} bytes")
@@ -324,20 +325,11 @@ def parse_table(
         raise ValueError("no rows")
     n_own = int(head[OWN]) if head.get(OWN, "").isdecimal() else 0
     keys, quantities = _columns(rows[0], {**parameters, **sizes}, n_head + 1, n_own)
-    cells: dict[str, list[Any]] = {column: [] for column in rows[0]}
     others: dict[str, Callable[[str], Any]] = {CAPABILITY: _target, REASON: str}
     others |= {name: signed for name in quantities if name not in QUANTITIES}
     # Most cells repeat.
-    readers = {c: cache(others.get(c) or reader_of(c, parameters, sizes)) for c in cells}
-    for number, row in enumerate(rows[1:], start=n_head + 2):
-        if len(row) != len(readers):
-            raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")
-        for (column, read), cell in zip(readers.items(), row, strict=True):
-            try:
-                cells[column].append(read(cell.strip()))
-            except ValueError as error:
-                raise ValueError(f"line {number}: {column} = '{cell[:40]}': {error}") from None
-    arrays = {column: np.asarray(found) for column, found in cells.items()}
+    readers = {c: cache(others.get(c) or reader_of(c, parameters, sizes)) for c in rows[0]}
+    arrays = _arrays(readers, rows[1:], n_head + 2)
     axes, codes = [], np.zeros(len(rows) - 1, np.int64)
     for key in (CAPABILITY, *keys):
         axis, place = np.unique(arrays[key], return_inverse=True)
@@ -353,6 +345,22 @@ def parse_table(
     columns = {column: arrays[column][order] for column in quantities}
     reasons = arrays.get(REASON, np.full(len(codes), ""))[order]
     return CompiledTable(name, head, keys, tuple(axes), codes, columns, reasons)
+
+
+def _arrays(
+    readers: Mapping[str, Callable[[str], Any]], rows: Sequence[Sequence[str]], first_line: int
+) -> dict[str, np.ndarray]:
+    """Return the values of each column, whose function reads its cells."""
+    cells: dict[str, list[Any]] = {column: [] for column in readers}
+    for number, row in enumerate(rows, start=first_line):
+        if len(row) != len(readers):
+            raise ValueError(f"line {number}: {len(row)} cells under {len(readers)} columns")
+        for (column, read), cell in zip(readers.items(), row, strict=True):
+            try:
+                cells[column].append(read(cell.strip()))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {column} = '{cell[:40]}': {error}") from None
+    return {column: np.asarray(found) for column, found in cells.items()}
 
 
 def _columns(

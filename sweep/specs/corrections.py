@@ -28,17 +28,16 @@ _RATES = {"global_access": ("l1_hit_rate", "l2_hit_rate"), "cache": ("l2_hit_rat
 _HEADER = re.compile(r"\s*\[\[?\s*([\w.]+)\s*\]\]?\s*(?:#.*)?")
 
 
-def hit_rates(kernel: Kernel) -> dict[str, str]:
+def shift_names(kernel: Kernel) -> dict[str, str]:
     """Return the derived name of the shift of each hit rate that a kernel file states, by path."""
     file = load_toml(kernel.text)
-    rows = [("cache", "cache", file.get("cache", {}))]
-    rows += [
-        (f"global_access.{access['name']}", access["name"], access)
-        for access in file.get("global_access", [])
-    ]
+    tables = {"cache": file.get("cache", {})}
+    tables |= {
+        f"global_access.{access['name']}": access for access in file.get("global_access", [])
+    }
     return {
-        f"{path}.{key}": f"calibrated_{name}_{key[:2]}"
-        for path, name, table in rows
+        f"{path}.{key}": f"calibrated_{path.rpartition('.')[2]}_{key[:2]}"
+        for path, table in tables.items()
         for key in _RATES[path.split(".")[0]]
         if key in table
     }
@@ -64,7 +63,7 @@ def corrected(kernel: Kernel, scale: float, shifts: Mapping[str, float], source:
     SpecError
         The kernel was corrected before, or a value is not on a line of its own.
     """
-    names = {path: name for path, name in hit_rates(kernel).items() if path in shifts}
+    names = {path: name for path, name in shift_names(kernel).items() if path in shifts}
     given = {SCALE: scale, **{name: shifts[path] for path, name in names.items()}}
     where = str(kernel.path or f"{kernel.key}.toml")
     if taken := sorted(given.keys() & {*kernel.derived, *kernel.parameters, *kernel.sizes}):

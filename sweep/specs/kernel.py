@@ -182,44 +182,34 @@ def inspect_kernel(report: Report, text: str, key: str, path: Path | None = None
     content.check_tables()
     reader = KernelReader(content)
     constraints = reader.parse_conditions(content.top.get("constraints", []))
-    expressions = {
-        f"{name}.{key}": expression
-        for name, section in KERNEL.items()
-        if name and not section.repeated and (name in file or not section.required)
-        for key, expression in reader.parse_table(
-            content.tables.get(name, Checked(section, name, {}))
-        ).items()
-    }
-    _complete_block(reader, content.part("launch", dict), expressions)
+    expressions = _expressions(content, reader)
     stages = reader.stages()
     _check_instructions(content, bool(stages))
-    global_accesses, shared_accesses = (reader.accesses(name, stages) for name in ACCESSES)
+    of_global, of_shared = (reader.accesses(name, stages) for name in ACCESSES)
     sources = check_sources(content)
     if report.errors:
         return None
     kernel = Kernel(
-        key,
-        content.top["name"],
-        content.top.get("description", ""),
-        reader.sizes,
-        reader.parameters,
-        reader.derived,
-        constraints,
-        expressions,
-        global_accesses,
-        shared_accesses,
-        sources,
-        text=text,
-        sha256=sha256_of(text),
-        path=path,
-        stages=stages,
-        measured=_measured(content),
-        compiled=reader.compiled,
-    )
+        key, content.top["name"], content.top.get("description", ""),
+        reader.sizes, reader.parameters, reader.derived, constraints, expressions,
+        of_global, of_shared, sources, text=text, sha256=sha256_of(text), path=path, stages=stages,
+        measured=_measured(content), compiled=reader.compiled,
+    )  # fmt: skip
     if reader.compiled is not None:
         kernel = _with_compiled(kernel, reader, reader.compiled)
     _warn_of_unused(report, kernel)
     return None if report.errors else kernel
+
+
+def _expressions(content: Content, reader: KernelReader) -> dict[str, Expression]:
+    """Return the expressions of all tables but arrays, by dotted path."""
+    found: dict[str, Expression] = {}
+    for name, section in KERNEL.items():
+        if name and not section.repeated and (name in content.file or not section.required):
+            table = content.tables.get(name, Checked(section, name, {}))
+            found |= {f"{name}.{key}": own for key, own in reader.parse_table(table).items()}
+    _complete_block(reader, content.part("launch", dict), found)
+    return found
 
 
 def _complete_block(

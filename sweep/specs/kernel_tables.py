@@ -297,10 +297,9 @@ class KernelReader:
                 self._check_pattern(checked, pattern)
                 self._check_memory(checked, pattern, memory)
             if not self.report.errors:
-                words = ("name", "kind", "stage", "reuse")
-                values: dict[str, Any] = {k: checked.get(k) for k in words}
                 own = {key.name for key in checked.section.keys if key.pattern in ("", pattern)}
-                values |= {key: value for key, value in parsed.items() if key in own}
+                values: dict[str, Any] = {key: value for key, value in parsed.items() if key in own}
+                values |= {key: checked.get(key) for key in ("name", "kind", "stage", "reuse")}
                 result.append(Access(pattern=pattern, memory=memory, **values))
         return tuple(result)
 

@@ -55,8 +55,8 @@ def check_name(
 ) -> str:
     """Return a name from an untrusted file, if it is an identifier of bounded length.
 
-    All readers of stores, caches, tables and plans call this before they use a name of a kernel,
-    device, model, parameter or dimension.
+    Readers of tuners' files, and writers of files for them, call this before they use a name of a
+    kernel, device or parameter.
 
     Parameters
     ----------

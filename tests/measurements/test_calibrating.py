@@ -18,7 +18,7 @@ from sweep.measurements.calibrating import calibrate_kernel
 from sweep.measurements.importing import read_measured
 from sweep.space import load_plan
 from sweep.specs import list_kernels, load_kernel
-from sweep.specs.corrections import corrected, hit_rates
+from sweep.specs.corrections import corrected, shift_names
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -180,13 +180,13 @@ def test_lists_of_cases_are_multiplied_and_shifted_as_a_whole():
 @pytest.mark.parametrize("key", list_kernels())
 def test_every_kernel_file_can_be_corrected(key):
     kernel = load_kernel(key)
-    corrected(kernel, 1.5, dict.fromkeys(hit_rates(kernel), 0.1), "fitted: here")
+    corrected(kernel, 1.5, dict.fromkeys(shift_names(kernel), 0.1), "fitted: here")
 
 
 def test_hit_rates_and_counts_of_a_tuned_kernel():
     """With a factor of 1 and no shift the kernel is what it was."""
     kernel = load_kernel("convolution")
-    rates = hit_rates(kernel)
+    rates = shift_names(kernel)
     assert "global_access.image.l2_hit_rate" in rates and len(rates) == 9
     same = corrected(kernel, 1.0, dict.fromkeys(rates, 0.0), "fitted: here")
     assert same.compiled is not None and kernel.compiled is not None
