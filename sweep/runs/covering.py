@@ -22,8 +22,7 @@ LARGEST = 1 << 28
 """Most problems times configurations whose times are held at once."""
 
 HOPELESS = 1e3
-"""The loss of a configuration that a problem cannot have, and of all larger ones [1]."""
-
+"""Largest loss that counts [1]; also that of a configuration without a time for a problem."""
 
 LEGEND = {
     "best_for": "problems for which it is the best of these configurations",
@@ -83,20 +82,13 @@ def best_few(
         if losses is None:
             raise QueryError(f"no configuration has a time ({', '.join(map(str, place.values()))})")
         chosen = least_loss(losses, most)
-        own_best = losses[:, chosen].argmin(axis=1)
-        for count, number in enumerate(chosen):
-            left = losses[:, chosen[: count + 1]].min(axis=1)
-            rows.append(
-                place
-                | {"rank": count + 1}
-                | problems.configurations[number]
-                | {
-                    "best_for": int((own_best == count).sum()),
-                    "loss_mean": float(left.mean()),
-                    "loss_p90": float(np.quantile(left, 0.9)),
-                    "loss_max": float(left.max()),
-                }
-            )
+        of_chosen = np.take(losses.T, chosen, axis=0)
+        best_for = np.bincount(of_chosen.argmin(axis=0), minlength=len(chosen)).tolist()
+        for i, left in enumerate(np.minimum.accumulate(of_chosen)):
+            numbers = {"best_for": best_for[i], "loss_mean": float(left.mean()),
+                       "loss_p90": float(np.quantile(left, 0.9)),
+                       "loss_max": float(left.max())}  # fmt: skip
+            rows.append(place | {"rank": i + 1} | problems.configurations[chosen[i]] | numbers)
         shapes = f"{counted(len(losses), 'problem')} by {', '.join(sizes)}"
         notes.append(f"{', '.join(map(str, place.values()))}: {shapes},"
                      f" {counted(losses.shape[1], 'configuration')}")  # fmt: skip
@@ -173,9 +165,8 @@ def _sizes(
         names = [
             name
             for name, values in table.items()
-            if each or (name in by if by else len({*values.tolist()}) > 1)
+            if name != PROBLEM and (each or (name in by if by else len({*values.tolist()}) > 1))
         ]
-        names = [name for name in names if name != PROBLEM]
         if not names:
             continue
         kept = np.ones(len(table[names[0]]), bool)

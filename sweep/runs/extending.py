@@ -92,16 +92,7 @@ def extend(
     expected, layout, total = forecast(space), layout_of(space), space.n_points
     if info.record["identity"] == layout.record["identity"]:
         return Finished(space, named, expected, 0, total, 0.0)
-    identity = info.record["identity"]
-    made = {"sweep": identity.get("sweep_version", __version__), **identity.get("packages", {})}
-    here = {"sweep": __version__, **layout.record["identity"].get("packages", {})}
-    for name, version in made.items():
-        if here.get(name) != version:
-            raise StoreError(
-                f"'{store}' was computed by {name} {version}, which is "
-                f"{here.get(name, 'missing')} here: results of two versions do not go into one "
-                "store; run the larger plan into a new one"
-            )
+    _check_versions(store, info.record["identity"], layout.record["identity"])
     old = space_of(info.record)
     indices = _Growth(old, space, str(store)).indices()
     check_fits(expected, path, limit)
@@ -112,14 +103,29 @@ def extend(
         if inspect(store) != info:
             raise StoreError(f"'{store}' was replaced meanwhile; try again")
         with _larger(beside, layout, break_lock) as larger:
-            job = ExtensionJob.of(
-                space, layout.record, writer=larger.writer, extended=path, indices=indices
-            )
+            more = {"writer": larger.writer, "extended": path, "indices": indices}
+            job = ExtensionJob.of(space, layout.record, **more)
+            run = {"history": history}
             _, seconds = compute_missing(
-                larger, space, job, threads=threads, progress=progress, run={"history": history}
+                larger, space, job, threads=threads, progress=progress, run=run
             )
         exchange(path, beside, lock)
     return Finished(space, named, expected, total - old.n_points, old.n_points, seconds)
+
+
+def _check_versions(
+    store: str | os.PathLike[str], made: Mapping[str, Any], here: Mapping[str, Any]
+) -> None:
+    """Refuse a store of another version of this package, or of one with a model, by identities."""
+    before, now = ({"sweep": identity.get("sweep_version", __version__),
+                    **identity.get("packages", {})} for identity in (made, here))  # fmt: skip
+    for name, version in before.items():
+        if now.get(name) != version:
+            raise StoreError(
+                f"'{store}' was computed by {name} {version}, which is "
+                f"{now.get(name, 'missing')} here: results of two versions do not go into one "
+                "store; run the larger plan into a new one"
+            )
 
 
 def _larger(beside: Path, layout: StoreLayout, break_lock: bool) -> Store:
@@ -195,17 +201,14 @@ class ExtensionJob(Job):
         self, old: Indices, unit: Unit, variable: Variable, place: tuple[int, ...], values: Array
     ) -> None:
         """Take over the old store's chunk file with the same content, or write a new one."""
-        array = self._stored(unit[0]).get(variable.name)
+        array, array_key = self._stored(unit[0]).get(variable.name), f"{unit[0]}/{variable.name}"
         if array is not None and array.dims == variable.dims:
-            extents = self.writer.arrays[f"{unit[0]}/{variable.name}"].chunks
-            cut = array.chunking
+            extents, cut = self.writer.arrays[array_key].chunks, array.chunking
             at = [old[d][i : i + 1] if d == "model" else old[d]
                   for d, i in zip(variable.dims, place, strict=True)]  # fmt: skip
-            sizes = zip(at, extents, cut.shape, cut.chunks, strict=True)
-            found = [_chunk_at(*of_dimension) for of_dimension in sizes]
+            found = list(map(_chunk_at, at, extents, cut.shape, cut.chunks))
             before = [chunk for chunk in found if chunk is not None]
             if len(before) == len(found):
-                array_key = f"{unit[0]}/{variable.name}"
                 key, old_key = (f"{array_key}/{chunk_key(p)}" for p in (place, before))
                 files: Any = self.writer.files
                 with contextlib.suppress(OSError, NotImplementedError):  # there are no links here

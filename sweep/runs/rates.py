@@ -163,8 +163,8 @@ def save_rates(rates: Rates) -> Path:
 
     def identity(sample: Sample) -> tuple[Any, ...]:
         """Return the values that a newer sample shares with the one that it replaces."""
-        own = sample.kind, sample.kernel, {*sample.models}, sample.settings, sample.clocks
-        return *own, sample.is_compiled
+        return (sample.kind, sample.kernel, {*sample.models}, sample.settings, sample.clocks,
+                sample.is_compiled)  # fmt: skip
 
     with suppress(PlanError):  # no rates, or those of another machine
         own = list(map(identity, rates.samples))

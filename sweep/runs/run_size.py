@@ -131,8 +131,8 @@ def forecast(space: Space) -> Forecast:
         )
         n_files = sum(math.prod(counts[d] for d in v.dims) for v in found)
         dims = dict(zip(grid.names, grid.shape, strict=True))
-        sizes = chunk_bytes, kernel.n_points, n_bytes, grid.n_chunks, n_files
-        kernels.append(KernelForecast(kernel.kernel.key, dims, *sizes))
+        kernels.append(KernelForecast(kernel.kernel.key, dims, chunk_bytes, kernel.n_points,
+                                      n_bytes, grid.n_chunks, n_files))  # fmt: skip
     totals = {
         name: sum(getattr(kernel, name) for kernel in kernels)
         for name in ("n_points", "n_bytes", "n_chunks", "n_files")
