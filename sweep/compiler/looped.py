@@ -136,9 +136,7 @@ class _Writing:
     def _place(self, name: str) -> str:
         slot = self.slots.setdefault(name, len(self.slots))
         if slot >= MOST_HELD:
-            raise AssertionError(
-                "a pass holds more values between its loops than there is room for"
-            )
+            raise AssertionError("no room for all values that a pass holds between its loops")
         return f"held[np.uint64({slot * APART}) + j]"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from sweep.compiler.program import Assignment, names_in
 from sweep.compiler.selections import renamed
@@ -90,14 +90,14 @@ def _of_loop(
         stop = start + 1
         while stop < len(rounds) and texts[stop] == texts[start]:
             stop += 1
-        inner = {name for one in rounds[start : stop - 1] for name in (a.name for a in one)}
-        after = {name for one in rounds[stop:] for a in one for name in names_in(a.expression)}
-        if stop - start >= LEAST and not inner & (after | {*later}):
-            alike = _joined(rounds, start, stop, after | {*later}, parts)
-            before = [a for one in rounds[:start] for a in one]
-            return [*before, alike, *(a for one in rounds[stop:] for a in one)]
+        inner = {a.name for a in chain.from_iterable(rounds[start : stop - 1])}
+        rest = list(chain.from_iterable(rounds[stop:]))
+        after = {name for a in rest for name in names_in(a.expression)} | {*later}
+        if stop - start >= LEAST and not inner & after:
+            alike = _joined(rounds, start, stop, after, parts)
+            return [*chain.from_iterable(rounds[:start]), alike, *rest]
         start += 1
-    return [a for one in rounds for a in one]
+    return list(chain.from_iterable(rounds))
 
 
 def _text(

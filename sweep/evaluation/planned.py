@@ -315,8 +315,7 @@ class _Reader:
         kept: dict[Any, dict[str, Array]] = self._kept.__dict__.setdefault("results", {})
         of_block = how == "product" and variable in self.expected
         wanted = self.expected if of_block else self.wanted
-        names = tuple(v.name for v in wanted)
-        key = (how, names, *(index.tobytes() for index in full.values()))
+        key = (how, *(v.name for v in wanted), *(index.tobytes() for index in full.values()))
         if key not in kept:
             self._check(absent if how == "points" else math.prod(map(len, full.values())))
             if len(kept) >= KEPT_READS:

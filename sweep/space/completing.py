@@ -69,8 +69,7 @@ def keys_that_give(device: Device, parameter: Parameter | None) -> tuple[str, ..
     """Return the keys that a device's file lacks for the rule of a model's parameter, if any."""
     if parameter is None or parameter.rule is None:
         return ()
-    keys = _key_paths()
-    return tuple(keys[path] for path in lacked_by(parameter.rule, _facts_of(device)))
+    return tuple(_KEYS[path] for path in lacked_by(parameter.rule, _facts_of(device)))
 
 
 def what_is_missing(device: Device, model: str, file: Device) -> list[str]:
@@ -83,13 +82,11 @@ def what_is_missing(device: Device, model: str, file: Device) -> list[str]:
     return found
 
 
-def _key_paths() -> dict[str, str]:
-    """Return the paths of device files with their units, by those without."""
-    return {f"{table}.{key.stem}": key.path for table, s in DEVICE.items() for key in s.keys}
+_KEYS = {f"{table}.{key.stem}": key.path for table, s in DEVICE.items() for key in s.keys}
+"""The paths of device files with their units, by those without."""
 
-
-_CLOCK = "microbenchmark.core_clock"
-_SCALES = {_CLOCK, "clocks.core_nominal", "chip.sm_count", "chip.memory_bandwidth"}
+_SCALES = {"microbenchmark.core_clock", "clocks.core_nominal", "chip.sm_count",
+           "chip.memory_bandwidth"}  # fmt: skip
 """What takes a measured number to another unit or clock, and leaves it measured."""
 
 
@@ -107,26 +104,26 @@ def origins(device: Device, model: str) -> list[tuple[str, str, str]]:
     model : str
         The model.
     """
-    complete, known, facts = with_derived(device, model_names()), _key_paths(), _facts_of(device)
+    complete, facts = with_derived(device, model_names()), _facts_of(device)
     own, values = (one.model_parameters.get(model, {}) for one in (device, complete))
     rows = []
     for parameter in (p for p in get_model(model).parameters if p.key in values):
         source, value = complete.sources[f"model.{model}.{parameter.key}"], values[parameter.key]
         rule = None if parameter.key in own else parameter.rule
         read, is_own = read_by(rule, facts) if rule is not None else ((), False)
-        measured = [known[path] for path in read if is_own and path not in _SCALES
-                    and known[path].startswith("microbenchmark.")
-                    and device.sources[known[path]].kind == "microbenchmark"]  # fmt: skip
+        measured = [_KEYS[path] for path in read if is_own and path not in _SCALES
+                    and _KEYS[path].startswith("microbenchmark.")
+                    and device.sources[_KEYS[path]].kind == "microbenchmark"]  # fmt: skip
         others = {path for path in read if not path.startswith("microbenchmark.")}
         if source.kind == "derived" and measured and others <= _SCALES:
             off = {path: f" ± {device.deviations[path]:g}" for path in device.deviations}
             numbers = ", ".join(path + off.get(path, "") for path in measured)
             origin = f"measured: {numbers}: {source.reference}"
         elif source.kind == "derived" and read:
-            origin = f"derived from {', '.join(known[p] for p in read)}: {source.reference}"
+            origin = f"derived from {', '.join(_KEYS[p] for p in read)}: {source.reference}"
         else:
             origin = str(source)
-        if assumed := [known[p] for p in read if device.sources[known[p]].kind == "assumed"]:
+        if assumed := [_KEYS[p] for p in read if device.sources[_KEYS[p]].kind == "assumed"]:
             origin += f"; assumed: {', '.join(assumed)}"
         shown = f"{value:.6g}" if isinstance(value, float) else f"{value!s:.30}"
         rows.append((parameter.key, shown, origin))

@@ -161,20 +161,17 @@ class Plan:
         points = self.chunk_points
         is_number = isinstance(points, int) and not isinstance(points, bool) and points > 0
         watts = self.power_limit
-        is_limit = isinstance(watts, int | float) and not isinstance(watts, bool)
+        is_limit = (
+            isinstance(watts, int | float)
+            and not isinstance(watts, bool)
+            and 1 <= watts <= MOST_WATTS
+        )
+        is_store = self.store is None or self.store is False or is_path
         for key, is_right, needs in (
             ("description", isinstance(self.description, str), "needs a text"),
-            (
-                "store",
-                self.store is None or self.store is False or is_path,
-                "a path, or false for none",
-            ),
+            ("store", is_store, "a path, or false for none"),
             ("derive", isinstance(self.derive, bool), "true or false"),
-            (
-                "power_limit",
-                watts is None or (is_limit and 1 <= watts <= MOST_WATTS),
-                f"a number of watts, 1 to {MOST_WATTS}",
-            ),
+            ("power_limit", watts is None or is_limit, f"a number of watts, 1 to {MOST_WATTS}"),
             ("chunk_points", points is None or is_number, "a whole number from 1 on"),
         ):
             if not is_right:

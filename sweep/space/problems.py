@@ -51,10 +51,9 @@ def problem_columns(
     lengths = {name: len(of) if hasattr(of, "__len__") else 1 for name, of in columns.items()}
     first = next(iter(lengths), "")
     for name, length in lengths.items():
-        if isinstance(columns[name], str | Mapping) or not hasattr(columns[name], "__len__"):
-            raise PlanError(
-                f"{where}.{name} = {columns[name]!r:.60}: needs a list, a value per row"
-            )
+        given = columns[name]
+        if isinstance(given, str | Mapping) or not hasattr(given, "__len__"):
+            raise PlanError(f"{where}.{name} = {given!r:.60}: needs a list, a value per row")
         if length != lengths[first]:
             raise PlanError(
                 f"{where}.{name} has {counted(length, 'value')},"

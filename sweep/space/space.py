@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
@@ -142,7 +142,7 @@ class Space:
 
     plan: Plan
     devices: tuple[Device, ...]
-    kernels: tuple[KernelSpace, ...] = field(default_factory=tuple)
+    kernels: tuple[KernelSpace, ...]
 
     @property
     def n_points(self) -> int:
@@ -156,11 +156,10 @@ class Space:
 
     def __getitem__(self, key: str) -> KernelSpace:
         """Return one kernel's space by the kernel's name."""
-        for space in self.kernels:
-            if space.kernel.key == key:
-                return space
-        names = [space.kernel.key for space in self.kernels]
-        raise PlanError(f"no kernel '{key}' in the plan{nearest(key, names)}")
+        spaces = {space.kernel.key: space for space in self.kernels}
+        if key not in spaces:
+            raise PlanError(f"no kernel '{key}' in the plan{nearest(key, spaces)}")
+        return spaces[key]
 
 
 def resolve(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,10 @@ class _Table:
 
     def __init__(self, layout: StoreLayout, units: Mapping[str, Units]) -> None:
         self.units = units
-        self.first: dict[str, int] = {}
-        rows = 0
-        for name, count in layout.chunk_counts().items():
-            self.first[name] = rows
-            rows += count * units[name].models * units[name].chunks[0]
+        cells = [n * units[name].models * units[name].chunks[0]
+                 for name, n in layout.chunk_counts().items()]  # fmt: skip
+        *first, rows = accumulate(cells, initial=0)
+        self.first = dict(zip(layout.chunk_counts(), first, strict=True))
         variables = (v for group in layout.groups for v in group.variables)
         self.names = list(dict.fromkeys(v.name for v in variables if v.dtype[0] == "f"))
         self.numbers = {}

@@ -263,8 +263,8 @@ class GroupLayout:
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """Its attributes, with the one that makes xarray read auxiliary coordinates as such."""
-        names = self.auxiliary
-        return {**self.attrs, **({"coordinates": " ".join(names)} if names else {})}
+        more = {"coordinates": " ".join(self.auxiliary)} if self.auxiliary else {}
+        return {**self.attrs, **more}
 
     @property
     def auxiliary(self) -> list[str]:
