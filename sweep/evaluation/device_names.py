@@ -40,10 +40,8 @@ def device_names(
     ndim : int
         Number of axes.
     """
+    capabilities = [device.compute_capability for device in devices]
     l1_bytes = [d.values.get("chip.l1", l1_bytes_of(d.compute_capability)) for d in devices]
-    local = [local_l1_bytes_of(d.compute_capability) for d in devices]
-    cluster = [cluster_blocks_of(d.compute_capability) for d in devices]
-    major_minor = [float(d.compute_capability or 0) for d in devices]
     chip = {
         name: device_values(devices, f"chip.{name}", ndim)
         for name in ("warp_size", "sm_count", "lanes_per_sm")
@@ -51,15 +49,15 @@ def device_names(
     return {
         **chip,
         "l1_bytes": device_array(l1_bytes, ndim),
-        "local_l1_bytes": device_array(local, ndim),
+        "local_l1_bytes": device_array(map(local_l1_bytes_of, capabilities), ndim),
         "l2_bytes": np.nan_to_num(device_values(devices, "chip.l2", ndim)),
         "max_threads_per_block": np.asarray(limits.max_threads_per_block, np.float64),
-        "max_blocks_per_cluster": device_array(cluster, ndim),
+        "max_blocks_per_cluster": device_array(map(cluster_blocks_of, capabilities), ndim),
         "max_threads_per_sm": np.asarray(limits.max_threads_per_sm, np.float64),
         "shared_memory_per_sm": np.asarray(limits.smem_per_sm_bytes, np.float64),
         "registers_per_sm": np.asarray(limits.regs_per_sm, np.float64),
         "max_registers_per_thread": np.asarray(limits.max_regs_per_thread, np.float64),
-        "compute_capability": device_array(major_minor, ndim),
+        "compute_capability": device_array([float(c or 0) for c in capabilities], ndim),
         TARGET: device_array([target_number(d.target) for d in devices], ndim),
     }
 

@@ -75,13 +75,18 @@ class Planned:
         return self.results[kernel]
 
     @cached_property
-    def results(self) -> Any:
+    def results(self) -> xr.DataTree:
         """The results as a tree whose variables are evaluated as they are read."""
-        return _opened(self.space, self._readers)
+
+        def dataset(own: KernelSpace, plan: Plan) -> xr.Dataset:
+            reader = self._readers[own.kernel.key]
+            return _labelled(own, plan, lambda v: indexing.LazilyIndexedArray(_Lazy(reader, v)))
+
+        return _tree(self.space, dataset)
 
     @cached_property
     def _readers(self) -> dict[str, _Reader]:
-        return _readers_of(self.space)
+        return {own.kernel.key: _Reader(own, self.space.plan) for own in self.space.kernels}
 
     def expect(self, kernel: str, names: Sequence[str]) -> None:
         """Say which variables will be read of each block: no others are evaluated with them."""
@@ -129,20 +134,7 @@ def open_plan(plan: Plan | Space | str | os.PathLike[str]) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong. A read of more than 16 GiB raises PlanError.
     """
-    space = laid_out(plan)
-    return _opened(space, _readers_of(space))
-
-
-def _readers_of(space: Space) -> dict[str, _Reader]:
-    return {own.kernel.key: _Reader(own, space.plan) for own in space.kernels}
-
-
-def _opened(space: Space, readers: Mapping[str, _Reader]) -> xr.DataTree:
-    def dataset(own: KernelSpace, plan: Plan) -> xr.Dataset:
-        reader = readers[own.kernel.key]
-        return _labelled(own, plan, lambda v: indexing.LazilyIndexedArray(_Lazy(reader, v)))
-
-    return _tree(space, dataset)
+    return Planned(laid_out(plan)).results
 
 
 def evaluate(plan: Plan | Space) -> xr.DataTree:
@@ -163,13 +155,14 @@ def evaluate(plan: Plan | Space) -> xr.DataTree:
     PlanError, SpecError
         The plan, or a spec that it names, is wrong.
     """
-    return _tree(plan, lambda space, plan: _labelled(space, plan, _in_boxes(space, plan)))
+    space = laid_out(plan)
+    return _tree(space, lambda own, plan: _labelled(own, plan, _in_boxes(own, plan)))
 
 
-def _tree(plan: Plan | Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:
+def _tree(space: Space, dataset: Callable[[KernelSpace, Plan], xr.Dataset]) -> xr.DataTree:
+    """Return a tree with a kernel's dataset each, and what is known of the plan."""
     import xarray as xr
 
-    space = laid_out(plan)
     tree = xr.DataTree.from_dict({k.kernel.key: dataset(k, space.plan) for k in space.kernels})
     tree.attrs.update(
         plan=space.plan.name,

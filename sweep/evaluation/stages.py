@@ -189,21 +189,11 @@ def _global_access(
         l2_hit_rate = cached_hit_rate = evaluate.constant(1.0)
         more |= _link(cost, _requests(access, evaluate, block, size, cost), evaluate)
     return GlobalAccess(
-        name=access.name,
-        kind=access.kind,
-        count=count,
-        bytes=size,
-        transactions=cost.transactions,
-        sectors=cost.sectors,
-        coalesced=is_coalesced,
-        moved_bytes=cost.bytes,
-        l1_hit_rate=l1_hits,
-        l2_hit_rate=l2_hit_rate,
-        cached_hit_rate=cached_hit_rate,
-        wavefronts=evaluate.of_hardware(passes, count),
-        memory=access.memory,
-        **more,
-    )
+        name=access.name, kind=access.kind, memory=access.memory, count=count, bytes=size,
+        transactions=cost.transactions, sectors=cost.sectors, moved_bytes=cost.bytes,
+        coalesced=is_coalesced, l1_hit_rate=l1_hits, l2_hit_rate=l2_hit_rate,
+        cached_hit_rate=cached_hit_rate, wavefronts=evaluate.of_hardware(passes, count), **more,
+    )  # fmt: skip
 
 
 def _hit_rates(

@@ -31,15 +31,15 @@ def record_of(space: Space) -> dict[str, Any]:
     devices = {d.key: {"sha256": d.sha256, "text": d.text} for d in space.devices}
     kernels = {k.kernel.key: {"sha256": k.kernel.sha256, "text": k.kernel.text}
                for k in space.kernels}  # fmt: skip
-    models = {}
-    for name in plan.models:
-        model = get_model(name)
-        models[name] = {
+    models = {
+        name: {
             "title": model.title,
             "reference": model.reference,
             "doi": model.doi,
             "errata": model.errata_in(plan.variant),
         }
+        for name, model in zip(plan.models, map(get_model, plan.models), strict=True)
+    }
     packages = packages_of(plan.models)
     return {
         "identity": {

@@ -178,17 +178,9 @@ def inspect_device(report: Report, text: str, key: str, path: Path | None = None
     names = {"compute_capability": "", "compiler_target": ""}
     names |= {k: v for k, v in content.top.items() if k != "schema"}
     return Device(
-        key,
-        **names,
-        values=values,
-        tables=tables,
-        model_parameters=models,
-        sources=sources,
-        deviations=deviations,
-        text=text,
-        sha256=sha256_of(text),
-        path=path,
-    )
+        key, **names, values=values, tables=tables, model_parameters=models, sources=sources,
+        deviations=deviations, text=text, sha256=sha256_of(text), path=path,
+    )  # fmt: skip
 
 
 def reason_against(capability: str) -> str:
