@@ -345,11 +345,10 @@ def table_text(task: Task, variants: Variants, compiled: Compiled) -> str:
         },
         "variants": f"{share} {total:,} compiled for each compute capability{filled}",
     }
-    if stood_in := [c for c in rows if c in STANDS_IN]:
-        texts = (
-            f"{c} compiled for {STANDS_IN[c][0]} with {STANDS_IN[c][1]} registers" for c in stood_in
-        )
-        head[DERIVED] = ", ".join(texts)
+    stood_in = [f"{own} compiled for {other} with {most} registers"
+                for own, (other, most) in STANDS_IN.items() if own in rows]  # fmt: skip
+    if stood_in:
+        head[DERIVED] = ", ".join(stood_in)
     if equal:
         head[CAPABILITIES] = ", ".join(f"{c} as {equal[c]}" if c in equal else c for c in rows)
     written = (c for c in rows if c not in equal)

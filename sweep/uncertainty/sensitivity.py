@@ -133,18 +133,15 @@ def _of_group(sampled: Sampled, samples: int, seed: int) -> tuple[list[dict[str,
     shared = first.configuration if isinstance(first, query.Row) else {}
     if len(sampled.rows) > 1:
         shared = {name: shared[name] for name in DEFAULT_BY}
+    numbers = np.stack([found.total, *found.total_interval, found.first, *found.first_interval,
+                        low, high], axis=1).tolist()  # fmt: skip
     rows = [
-        shared | {
-            TIME: nominal, "parameter": one.name, "source": one.kind, "range": one.share,
-            "total": found.total[i], "total_low": found.total_interval[0, i],
-            "total_high": found.total_interval[1, i], "first": found.first[i],
-            "first_low": found.first_interval[0, i], "first_high": found.first_interval[1, i],
-            "low": low[i], "high": high[i],
-        }
-        for i, one in enumerate(acting)
-    ]  # fmt: skip
+        shared
+        | {TIME: nominal, "parameter": one.name, "source": one.kind, "range": one.share}
+        | dict(zip((*_SHARES[1:], "low", "high"), own, strict=True))
+        for one, own in zip(acting, numbers, strict=True)
+    ]
     rows.sort(key=lambda row: -row["total"])
-    rows = [{k: v.item() if hasattr(v, "item") else v for k, v in row.items()} for row in rows]
     once = results[: 2 * samples]
     part, mean = np.nanstd(once) / np.nanmean(once), np.nanmean(once) / nominal
     note = (
