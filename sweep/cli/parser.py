@@ -83,8 +83,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for name, command in table["commands"].items():
         text = command["text"]
-        description = command.get("description", f"{text[0].upper()}{text[1:]}.")
-        sub = commands.add_parser(name, help=text, description=description)
+        about = command.get("description", f"{text[0].upper()}{text[1:]}.")
+        sub = commands.add_parser(name, help=text, description=about, epilog=command.get("example"))
         sub.set_defaults(command=partial(_call, command["function"]), parser=sub)
         sub.set_defaults(converters={}, needs={})
         _add(sub, command["arguments"], table["shared"])

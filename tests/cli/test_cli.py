@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from support.store_samples import digest
 import sweep
 from sweep import plot
 from sweep.cli import main
-from sweep.cli.parser import build_parser
+from sweep.cli.parser import build_parser, parse
 from sweep.evaluation.variables import all_fields
 from sweep.fields import VARIANTS
 from sweep.models import get_model, model_names
@@ -76,6 +77,9 @@ def test_help_of_a_command(capsys, name):
     out = capsys.readouterr().out
     assert out.startswith(f"usage: sweep {name} ")
     assert max(map(len, out.splitlines())) <= 100
+    if example := _COMMANDS[name].epilog:
+        assert example.startswith(f"Example: sweep {name} ") and len(example) <= 78
+        assert out.endswith(f"\n{example}\n") and parse(shlex.split(example)[2:])
     module, function = _COMMANDS[name].get_default("command").args[0].split(".")
     assert callable(getattr(importlib.import_module(f"sweep.cli.{module}"), function))
 
