@@ -109,7 +109,7 @@ def best_text(grids: Mapping[str, Grid], answer: Answer) -> str:
     head = "Fastest configuration of each kernel on each device, as predicted"
     what = "clocks: core/memory MHz"
     if PREFERRED in models and len(models) > 1 and len(valid) > MOST_PAIRS:
-        what += f"; configurations are {PREFERRED}'s, times those of each model's own best"
+        what += f"; configurations: {PREFERRED}'s best; times: each model's own best"
     return "\n".join([*_wrapped([f"{head} ({what})"]), "", *lines, *_wrapped(notes)])
 
 
@@ -264,7 +264,7 @@ def fronts_text(fronts: Fronts, notes: Iterable[str]) -> str:
     if len(fronts) > len(keys):
         lines.append(f"... and {len(fronts) - len(keys)} more fronts: sweep pareto")
     what = f"{'two' if narrow else 'three'} points of each Pareto front"
-    first = f"Time against energy{where}: {what}, with the change from its fastest"
+    first = f"Time against energy{where}: {what}, the others relative to the fastest"
     return "\n".join([*_wrapped([first]), "", *lines, *notes])
 
 

@@ -331,6 +331,9 @@ def compare_models(
         rows,
         ("kernel", "device"),
         {"loss_of_first": "1", "loss_of_second": "1", "rank_correlation": "1"},
-        (f"{agreed} of {len(rows)} pairs share their best configuration",),
-        legend={"loss_of_first": "how much worse the choice of the first model is by the second"},
+        (f"the two models have the same best configuration in {agreed} of {len(rows)} rows",),
+        legend={
+            "loss_of_first": "how much worse the first model chooses, as the second predicts",
+            "parts_in": "pair of regimes in which the two rankings differ most",
+        },
     )

@@ -344,8 +344,8 @@ def changes_table(found: Sequence[Change]) -> Answer:
     tolerance = found[0].tolerance
     rows = [change.row() for change in found]
     worse = sum(row["verdict"] == "slower" for row in rows)
-    more = f"by more than {100 * tolerance:.9g} %"
-    note = f"{worse} of {len(rows)} groups are slower at their best {more}"
+    most = f"{100 * tolerance:.9g} %"
+    note = f"the best is slower by more than {most} in {worse} of {len(rows)} groups"
     title = f"changes of {found[0].objective}"
     names = dict.fromkeys(name for change in found for name in change.group)
     return Answer.of(title, rows, tuple(names), notes=(note, *found[0].remarks))

@@ -159,7 +159,7 @@ def folded(answer: Answer, by: Sequence[str], dims: Collection[str], hint: str) 
     words = names if 0 < sum(map(len, names)) < MOST else ["NAME", "..."]
     option = f"--distinct {','.join(words)}" if "--" in hint else f"distinct={words}"
     note = (
-        f"{len(answer) - len(kept)} of {len(answer)} rows folded: ties, or other clocks within"
-        f" {100 * NEAR:g} % ({hint}); others: {option}"
+        f"{len(answer) - len(kept)} of {len(answer)} rows left out, which tie with a better row or"
+        f" are within {100 * NEAR:g} % of it at other clocks ({hint}); other rows: {option}"
     )
     return replace(answer, rows=kept, notes=(note, *answer.notes))

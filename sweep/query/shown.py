@@ -42,7 +42,8 @@ AGREEING = 1.5
 """Factor between the bests of several models above which a note says so."""
 SHARES = frozenset({"runner_up", "loss_of_first", "loss_of_second", "largest_slowdown",
                     "largest_speedup", "optimum_change", "change", "cost_of_median",
-                    "cost_of_worst"})  # fmt: skip
+                    "cost_of_worst", "regret_95", "regret_mean", "loss_mean", "loss_p90",
+                    "loss_max"})  # fmt: skip
 """Columns that tables show in percent."""
 COUNTS = ("valid", "configurations")
 """Columns that are 0 in a group without any result."""
@@ -369,5 +370,5 @@ def models_apart(answer: Answer, by: Sequence[str]) -> list[str]:
     where = in_words(dict(zip(others, most, strict=True)))
     return [
         f"models differ up to {far[most]:.3g}-fold{f' ({where})' if where else ''}:"
-        f" {', '.join(values)}; over {AGREEING:g} in {len(far)} of {len(factors)} groups"
+        f" {', '.join(values)}; more than {AGREEING:g}-fold in {len(far)} of {len(factors)} groups"
     ]

@@ -195,7 +195,7 @@ def _of_choice(found: Sequence[Tuning]) -> str:
     near = [float(np.mean(row <= NEAR)) for one in found for row in one.slowdowns]
     times = _range(medians, lambda value: number(value, 2))
     return (f"Half of the configurations take more than {times} times as long as the best; "
-            f"{_range(near, percent)} of them come within {percent(NEAR - 1)}.")  # fmt: skip
+            f"{_range(near, percent)} of all come within {percent(NEAR - 1)} of it.")  # fmt: skip
 
 
 def _of_devices(found: Sequence[Tuning]) -> str:
@@ -206,9 +206,10 @@ def _of_devices(found: Sequence[Tuning]) -> str:
         here, there = np.unravel_index(np.nanargmax(one.carried), one.carried.shape)
         if one.carried[here, there] >= worst:
             worst = float(one.carried[here, there])
-            words = f"{one.kernel}, that of {one.devices[here]} on {one.devices[there]}"
-    none = f"; in {counted(fails, 'case')} it does not run there" if fails else ""
-    return f"The best of one GPU costs up to {percent(worst - 1)} on another ({words}){none}."
+            words = f"{one.kernel}: that of {one.devices[here]} on {one.devices[there]}"
+    none = f"; in {counted(fails, 'case')} it does not run on the other" if fails else ""
+    return (f"The best of one GPU takes up to {percent(worst - 1)} longer on another than the best"
+            f" there ({words}){none}.")  # fmt: skip
 
 
 def _of_clocks(found: Sequence[Tuning]) -> str:

@@ -25,8 +25,8 @@ HOPELESS = 1e3
 """Largest loss that counts [1]; also that of a configuration without a time for a problem."""
 
 LEGEND = {
-    "best_for": "problems for which it is the best of these configurations",
-    "loss_mean": "mean over problems of how much slower than the best the best down to here is",
+    "best_for": "number of problems for which this row is the best of all rows",
+    "loss_mean": "mean slowdown of problems that choose from the rows down to this one",
 }
 
 

@@ -128,8 +128,8 @@ def _samples(space: Space, rates: Rates, kind: str) -> tuple[list[Sample], tuple
         sample = rates.find(kind, kernel, space.plan)
         if sample is None:
             raise PlanError(
-                f"{name}: {', '.join(space.plan.models)} {'with' if clocks > 1 else 'without'} "
-                "clocks is not calibrated: run `sweep plan PLAN --calibrate` on this plan"
+                f"{name}: {', '.join(space.plan.models)} {'over' if clocks > 1 else 'without'} "
+                "clocks not calibrated on this machine: run `sweep plan PLAN --calibrate` with it"
             )
         if sample.sha256 != kernel.kernel.sha256:
             notes.append(f"{name} was not calibrated: rates of {sample.kernel}")

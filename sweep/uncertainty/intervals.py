@@ -79,8 +79,8 @@ def with_intervals(
             known = column[np.isfinite(column)]
             ends[number] = np.quantile(known, sides) if len(known) else np.nan
     note = (
-        f"{LOW}, {HIGH}: {100 * level:.4g} % of {samples:,} samples in which the numbers of the"
-        " device and kernel files are off within their ranges; errors of the model are not in it"
+        f"{LOW}, {HIGH}: {100 * level:.4g} % of the times in {samples:,} samples lie between them;"
+        " samples vary the numbers of the files in their ranges; errors of the model come on top"
     )
     return _with_columns(answer, ends, note)
 
@@ -125,8 +125,8 @@ def with_measured_intervals(answer: Answer, pairs: Sequence[Paired], level: floa
     if not counts:
         raise QueryError("none of the rows' kernels, devices and models has measured times")
     note = (
-        f"{LOW}, {HIGH}: hold {level:.4g} of the measured times of configurations with about the"
-        f" same predicted time ({'; '.join(counts)})"
+        f"{LOW}, {HIGH}: {100 * level:.4g} % of the measured times lie between them where the"
+        f" predicted time is about the same ({'; '.join(counts)})"
     )
     return _with_columns(answer, ends, note)
 

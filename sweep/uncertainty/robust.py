@@ -14,6 +14,7 @@ from sweep.fields import Array
 from sweep.query import Answer, Row
 from sweep.query.agreement import or_none
 from sweep.query.question import DEFAULT_BY
+from sweep.query.texts import percent
 from sweep.runs.record import Source
 from sweep.uncertainty.candidates import candidates
 from sweep.uncertainty.evaluating import SAME, TIME, Sampled
@@ -29,9 +30,9 @@ NEAR, SURE = 0.05, 0.95
 """How near the optimum one of the configurations to measure must be, in which share of samples."""
 
 LEGEND = {
-    "regret_95": "in 95 % of the samples slower than the best of the sample by no more",
-    "best_in": "share of the samples in which it is the best",
-    "covered": f"share in which it or one above it is within {NEAR:.0%} of the best",
+    "regret_95": "in 95 % of samples at most so much slower than the best",
+    "best_in": "share of samples in which this row is the best",
+    "covered": f"share in which it or a row above is within {percent(NEAR)} of the best",
 }
 _COLUMNS = ("measure", "role", TIME, "regret_95", "best_in", "covered", "regret_mean")
 
@@ -82,7 +83,7 @@ def robust(
         rows += found
         notes.append(note)
     coordinates = [n for n in dict.fromkeys(n for row in rows for n in row) if n not in _COLUMNS]
-    notes.append(f"compared are the best {n} of each group with the files' numbers, no others")
+    notes.append(f"only the {n} that are best with the files' numbers are compared, in each group")
     units = {TIME: "s", **dict.fromkeys(("regret_95", "regret_mean", "best_in", "covered"), "1")}
     further = [name for name in coordinates if name not in DEFAULT_BY]
     columns = (*DEFAULT_BY, *_COLUMNS[:2], *further, *_COLUMNS[2:])
@@ -127,12 +128,12 @@ def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], 
             }
         )
     first = rows[0]
-    which = "the nominal best" if chosen == 0 else "another one"
+    which = "it has the smallest regret, too" if chosen == 0 else "another has the smallest regret"
     note = (
         f"{first['kernel']} on {first['device']}, {first['model']}: the nominal best stays the best"
-        f" in {np.count_nonzero(wins[:, 0]):,} of {len(regret):,} samples and within"
-        f" {NEAR:.0%} of it in {np.mean(regret[:, 0] <= NEAR):.1%}; of smallest regret is"
-        f" {which}; measure {len(measured)}"
+        f" in {np.count_nonzero(wins[:, 0]):,} of {len(regret):,} samples and is within"
+        f" {percent(NEAR)} of the best in {100 * np.mean(regret[:, 0] <= NEAR):.1f} %; {which};"
+        f" {counted(len(measured), 'configuration')} to measure"
     )
     if len(regret) < len(times):
         note += f"; left out without any time: {counted(len(times) - len(regret), 'sample')}"

@@ -32,9 +32,9 @@ SAMPLES = 4096
 """Default number of samples: the intervals of indices are then a few hundredths wide."""
 
 LEGEND = {
-    "total": "share of the variance that goes with the number, interactions included",
-    "first": "share of the number alone",
-    "low": "time at the lower end of its range, all others as in the files",
+    "total": "share of the variance that the number causes, alone and with others",
+    "first": "share that it causes alone",
+    "low": "time at the lower end of its range (high: at the upper), others as in the files",
 }
 _SHARES = ("range", "total", "total_low", "total_high", "first", "first_low", "first_high")
 _COLUMNS = (TIME, "parameter", "source", *_SHARES, "low", "high")
@@ -145,9 +145,9 @@ def _of_group(sampled: Sampled, samples: int, seed: int) -> tuple[list[dict[str,
     once = results[: 2 * samples]
     part, mean = np.nanstd(once) / np.nanmean(once), np.nanmean(once) / nominal
     note = (
-        f"{first['kernel']} on {first['device']}, {first['model']}: {quantity(nominal, 's')}; with"
-        f" all numbers off at once {mean:.4g} times that on average, standard deviation"
-        f" {percent(part)}; {len(sampled.parameters) - len(acting)} more numbers change nothing"
+        f"{first['kernel']} on {first['device']}, {first['model']}: {quantity(nominal, 's')}; if"
+        f" all numbers are off at once, {mean:.4g} times that on average, with a standard deviation"
+        f" of {percent(part)}; {len(sampled.parameters) - len(acting)} other numbers have no effect"
     )
     if not kept.all():
         note += f"; {np.count_nonzero(~kept):,} of {samples:,} samples without a time left out"

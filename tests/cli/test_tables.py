@@ -62,7 +62,7 @@ def test_wide_and_columns(store, said, monkeypatch):
 def test_top_folds_the_same_at_other_clocks(store, said):
     here = ("kernel=sepia", "device=gtx_980_paper", "model=wang_chu")
     text = said("top", store, "6", *here)
-    assert re.search(r"[1-5] of 6 rows folded: ", text) and "--distinct" in text
+    assert re.search(r"[1-5] of 6 rows left out, which ", text) and "--distinct" in text
     assert re.findall(r"^ +6 ", said("top", store, "6", *here, "--wide"), re.MULTILINE)
     assert len(json.loads(said("top", store, "6", *here, "--format", "json"))["rows"]) == 6
     folded = said("top", store, "6", *here, "--distinct", "block_size", "--format", "csv")

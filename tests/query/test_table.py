@@ -174,7 +174,7 @@ def test_models__that_differ_by_much_are_named_in_one_line():
         factors[device] = max(own) / min(own)
     assert f"models differ up to {max(factors.values()):.3g}-fold (" in note
     over = sum(factor > 1.5 for factor in factors.values())
-    assert note.endswith(f"; over 1.5 in {over} of {len(factors)} groups")
+    assert note.endswith(f"; more than 1.5-fold in {over} of {len(factors)} groups")
     near = ONE.copy(deep=True)
     near["execution_time"][:] = near["execution_time"].where(near["execution_time"].isnull(), 1.0)
     assert not any("models differ" in note for note in best(near).notes)
@@ -214,7 +214,7 @@ def test_top__folds_ties_and_other_clocks_nearby():
             first.setdefault(place, []).append(row["execution_time"])
     assert sorted(table.column("execution_time")) == sorted(itertools.chain(*first.values()))
     assert len(table) < len(answer)
-    assert f"{len(answer) - len(table)} of {len(answer)} rows folded" in answer.to_table()
+    assert f"{len(answer) - len(table)} of {len(answer)} rows left out" in answer.to_table()
     assert "distinct=['block_size']" in answer.to_table()
     assert len(answer.to_table(wide=True).splitlines()) > len(answer)
     equal = top(data.assign(execution_time=scale), 24, by=("device", "model")).picture("")

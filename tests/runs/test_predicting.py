@@ -183,7 +183,7 @@ def test_the_most_similar_sample_is_used():
     nominal = resolve(
         Plan(kernels=["sepia"], devices=["gtx_980_paper"], models=["wang_chu", "hong_kim"])
     )
-    with pytest.raises(PlanError, match="sepia: wang_chu, hong_kim without clocks is not calibr"):
+    with pytest.raises(PlanError, match="sepia: wang_chu, hong_kim without clocks not calibr"):
         predict(nominal, few, Workers(threads=1))
 
 
