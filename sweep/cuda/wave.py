@@ -363,7 +363,7 @@ _METHODS: tuple[tuple[str, Callable[[Wave, Instruction], None]], ...] = (
     ("v_readlane_b32$", Wave._read_lane),
     ("v_writelane_b32$", Wave._write_lane),
     (rf"({'|'.join(WIDE)})$", Wave._wide),
-    (r"v_\w*_co_", Wave._add),
+    (r"v_(add|sub)\w*_co_", Wave._add),
     ("", Wave._vector),
 )
 """How names of instructions begin, and what follows them: the first that fits."""

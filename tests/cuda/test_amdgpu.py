@@ -97,6 +97,12 @@ def test_words_of_64_bits__carry_and_are_compared():
         assert wave.mask("exec") == 2**64 - 2 ** (64 - chosen)
 
 
+def test_products_with_a_carry__are_unknown_but_no_sums():
+    text = "v_mov_b32_e32 v1, 5\nv_mad_co_u64_u32 v[1:2], vcc_lo, v0, v0, v[4:5]\n"
+    with pytest.raises(CompileError, match="loaded data"):
+        run(f"{text}v_cmp_eq_u32_e32 vcc, 5, v1\ns_cbranch_vccz .end\n.end:\ns_endpgm")
+
+
 def test_masks_survive_lanes_of_registers_and_scratch_memory():
     text = """
 	v_cmp_gt_u32_e32 vcc, 10, v0
