@@ -219,17 +219,17 @@ def _groups(
     if fault.any():
         few = counted(int(fault.sum()), "problem")
         raise QueryError(f"--by-group: `{expression}` has no value for {few}")
+    masks: dict[str, Array] = {}
     if not colon:
-        kinds = np.unique(found)
-        return {
-            f"{kind:g}" if kind.dtype.kind == "f" else str(kind): found == kind for kind in kinds
-        }
+        for kind in np.unique(found):
+            label = f"{kind:g}" if kind.dtype.kind == "f" else str(kind)
+            masks[label] = masks.get(label, False) | (found == kind)  # values may look alike
+        return masks
     if not count.strip().isdigit() or not 1 < int(count) <= 100 or found.dtype.kind == "U":
         raise QueryError(
             f"--by-group '{text}': write EXPRESSION, or a number's EXPRESSION:2 to 100"
         )
     numbers = quantile_groups(found, int(count))
-    masks: dict[str, Array] = {}
     for number in np.unique(numbers):
         inside = numbers == number
         ends = (f"{end:.2g}" for end in (found[inside].min(), found[inside].max()))

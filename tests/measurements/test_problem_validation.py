@@ -149,6 +149,9 @@ def test_times_without_configurations__are_compared_with_the_best(predicted):
     assert len(answer) == 5 and sum(answer.column("problems")[1:]) == answer[0]["problems"] == 16
     ends = [[float(end) for end in group.split(" to ")] for group in answer.column("group")[1:]]
     assert sum(ends, []) == sorted(sum(ends, [])) and "e+" not in str(answer.column("group"))
+    answer = validate_problems(PLAN, table, by_group="1000000 + m * n * k / 1e13")  # look alike
+    assert list(answer.column("group")) == ["all", "1e+06"]
+    assert answer[1]["problems"] == answer[0]["problems"]
     assert validate_problems(PLAN, table, problems=5)[0]["problems"] == 5
 
 
