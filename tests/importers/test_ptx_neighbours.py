@@ -157,3 +157,14 @@ def test_loads_beyond_an_argument__are_none_if_it_is_given():
     for sectors, arguments in (([4], {}), ([2], {"1": 96}), ([], {"1": 48})):
         shapes = kernel(body, block=(64, 1, 1), arguments=arguments).accesses()
         assert [shape.transactions or 4 for shape in shapes] == sectors
+
+
+@pytest.mark.parametrize("test", [
+    "ld.global.u32 %r5, [%rd1]; setp.eq.s32 %p1, %r5, 0;",  # a flag in memory
+    "setp.ge.u32 %p1, %r9, 8;",  # later blocks
+    "ld.param.u64 %rd8, [q]; setp.lt.u64 %p1, %rd8, 64;",
+])  # fmt: skip
+def test_stores_of_other_blocks_or_data__are_no_dead_ones(test):
+    body = f"{START.format(stride=4)} {test} @%p1 st.global.f32 [%rd3], %f1; ret;"
+    shapes = kernel(body, block=(64, 1, 1), arguments={"1": 96}).accesses()
+    assert [shape.pattern for shape in shapes if shape.direction == "store"] == ["coalesced"]

@@ -54,6 +54,7 @@ _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "shl": lambda a, b: a << np.clip(b, 0, 63), "shr": lambda a, b: a >> np.clip(b, 0, 63),
     "div": lambda a, b: a // np.where(b == 0, 1, b), "rem": lambda a, b: a % np.where(b == 0, 1, b),
 }  # fmt: skip
+_OF_THREAD = ("%tid", "%ntid", "%laneid", "%warpid")
 FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f64"}
 
 
@@ -103,8 +104,7 @@ class Lanes:
         places = enumerate(parameter.name for parameter in function.parameters)
         assumed = {} if grid else {name: WIDE + place % 32 * APART for place, name in places}
         self._arguments = {**assumed, **arguments}
-        numbers = (p.name for p in function.parameters if (p.bytes or 0) < 8)
-        self._is_given = all(name in arguments for name in numbers)
+        self._open = set[Register]()  # may be others in another block, or with other data
         self._n_wide, self._is_grid = len(function.parameters), grid is not None
         self._zero = np.zeros_like(linear)
         self._found: dict[Register, Numbers | None] = {}
@@ -130,13 +130,13 @@ class Lanes:
     def active(self, instruction: Instruction) -> Active:
         """Return which threads execute an instruction, ``None`` if all do or that is not known.
 
-        That none does is known if neither the first block nor another does, whose integers are
-        all given.
+        That none does is known if the predicate follows from the thread's index and from arguments
+        that somebody gave: loaded words and the block's index may have other values elsewhere.
         """
-        found, first = self._inside.holds(instruction), self.holds(instruction)
-        if found is None or first is None or found.all():
+        found = self._inside.holds(instruction)
+        if found is None or found.all():
             return None
-        return found if found.any() or (self._is_given and not first.any()) else None
+        return found if found.any() or instruction.predicate not in self._open else None
 
     def holds(self, instruction: Instruction) -> Active:
         """Return where an instruction's predicate holds, ``None`` if that is not known."""
@@ -170,6 +170,8 @@ class Lanes:
     def _write(self, instruction: Instruction) -> None:
         """Set the registers that an instruction is the first to write."""
         read, written = instruction.reads_and_writes
+        if self._is_open(instruction) or not self._open.isdisjoint(read):
+            self._open.update(written)
         if instruction.opcode == "ld" and self._is_of_all(instruction):
             places = range(self._n_wide, self._n_wide + len(written))
             numbers = (self._zero + WIDE + place * APART for place in places)
@@ -187,6 +189,13 @@ class Lanes:
             elif instruction.opcode == "mov" and isinstance(to, tuple):
                 halves = zip(to, self._halves.get(by, ()), strict=False)
                 self._found |= {half: self.of(source) for half, source in halves if half in new}
+
+    def _is_open(self, one: Instruction) -> bool:
+        """Return whether an instruction brings in what the block's threads do not determine."""
+        if one.opcode in ("ld", "ldu"):
+            return any(str(address.base) not in self._given[2] for address in one.addresses)
+        special = (o.partition(".")[0] for o in one.operands if isinstance(o, str))
+        return any(name[:1] == "%" and name not in _OF_THREAD for name in special)
 
     def _is_of_all(self, load: Instruction) -> bool:
         """Return whether all threads of a block load the same word, a number like an argument."""
