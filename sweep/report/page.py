@@ -264,7 +264,7 @@ def _document(
 
 
 def _subtitle(found: Contents) -> str:
-    parts = [counted(sum(found.summary.column("valid")), "time")]
+    parts = [f"{counted(sum(found.summary.column('valid')), 'prediction')} with a time"]
     for dim in DEFAULT_BY:
         if dim in found.summary.columns:
             names = list(dict.fromkeys(found.summary.column(dim)))

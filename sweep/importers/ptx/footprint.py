@@ -267,7 +267,7 @@ def _bytes(
             [(address, size, steps[:1], on) for address, size, steps, on in known], lanes
         )
         turn = unknown + len(own) * SECTOR / n_threads
-    if (total := sum(parts.values())) > requested:  # of some threads alone
+    if (total := sum(parts.values())) > requested:  # where only some threads access
         parts = {others: n * requested / total for others, n in parts.items()}
     return requested, min(max(total, turn), requested), parts
 
@@ -291,8 +291,8 @@ def _sectors(loads: Iterable[_Known], lanes: Lanes) -> Numbers:
     found = ((lanes.of(address), size, steps, on) for address, size, steps, on in loads)
     moved = ((n if on is None else n[on], size, s) for n, size, s, on in found if n is not None)
     parts = (((n[:, None] + steps).ravel(), size) for n, size, steps in moved)
-    touched = np.concatenate([touched_sectors(*part).ravel() for part in parts])
-    return np.unique(touched, return_counts=True)[0]  # sorted: hashing takes much longer
+    sectors = np.concatenate([touched_sectors(*part).ravel() for part in parts])
+    return np.unique(sectors, return_counts=True)[0]  # sorted: hashing takes much longer
 
 
 def _origins(function: Function) -> dict[Register, frozenset[str]]:
