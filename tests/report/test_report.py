@@ -136,7 +136,7 @@ def test_page_names_what_it_shows_and_draws_no_map_of_one_regime(store, report, 
     path = write_report(store, tmp_path / "one.html", select=select)
     text = path.read_text(encoding="utf-8")
     assert ">Time against occupancy</h2>" in text and "Pareto fronts (" not in text
-    assert f'<p class="quiet">{one["valid"]:,} times; ' in text
+    assert f'<p class="quiet">{one["valid"]:,} predictions with a time; ' in text
     charts = [chart for one in (report, path) for chart in data_of(one)["charts"].values()]
     maps = [
         chart for chart in charts
