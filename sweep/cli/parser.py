@@ -129,6 +129,8 @@ def _add(parser: Any, described: Sequence[Any], shared: Mapping[str, Any]) -> No
         kind = options.pop("type", "int" if placeholder == "N" else None)
         if kind:
             options["type"] = TYPES[kind]
+        if not flags and options.get("nargs") == "*":
+            options["default"] = []  # without one, argparse says that it is required
         action = parser.add_argument(*names, **options)
         add_names(action)
         if needed:

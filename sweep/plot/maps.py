@@ -175,8 +175,11 @@ class Map:
         )
         self.best: tuple[int, int] | None = None
         if not np.isnan(self.values).all():
-            place = np.nanargmin(self.values if sense == "min" else -self.values)
-            self.best = divmod(int(place), shape[1])
+            ranked = self.values if sense == "min" else -self.values
+            order = [*subject.grid.axes, *subject.grid.listed].index
+            turn = -1 if order(across.dim) < order(up.dim) else 1  # of ties, which `best` names
+            row, column = min(np.argwhere(ranked == np.nanmin(ranked))[:, ::turn].tolist())[::turn]
+            self.best = row, column
         self.row: Row = rows[self.best or (0, 0)]
         codes: dict[Any, int] = {}
         chosen = (tuple(row.get(dim) for dim in self.over) for row in rows.flat)

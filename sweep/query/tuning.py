@@ -194,7 +194,8 @@ def _of_choice(found: Sequence[Tuning]) -> str:
     medians = [float(np.median(row)) for one in found for row in one.slowdowns]
     near = [float(np.mean(row <= NEAR)) for one in found for row in one.slowdowns]
     times = _range(medians, lambda value: number(value, 2))
-    return (f"Half of the configurations take more than {times} times as long as the best; "
+    half = f"take more than {times} times as long as" if times != "1" else "are about as fast as"
+    return (f"Half of the configurations {half} the best; "
             f"{_range(near, percent)} of all come within {percent(NEAR - 1)} of it.")  # fmt: skip
 
 
@@ -208,6 +209,8 @@ def _of_devices(found: Sequence[Tuning]) -> str:
             worst = float(one.carried[here, there])
             words = f"{one.kernel}: that of {one.devices[here]} on {one.devices[there]}"
     none = f"; in {counted(fails, 'case')} it does not run on the other" if fails else ""
+    if worst <= 1:
+        return f"The best of one GPU is as fast as the best on another{none}."
     return (f"The best of one GPU takes up to {percent(worst - 1)} longer on another than the best"
             f" there ({words}){none}.")  # fmt: skip
 

@@ -203,6 +203,7 @@ def test_read_only_directory(folder, capsys, monkeypatch):
     ("arguments", "message"),
     [
         ("", "the following arguments are required: COMMAND"),
+        ("plot quickstart", "the following arguments are required: kind (see"),
         ("rnu quickstart", "invalid choice: 'rnu'; did you mean 'run'?"),
         ("run quickstrat", "quickstrat: no such plan, neither a file nor a shipped one; did you"),
         ("best xgemm", "xgemm: a kernel, no plan; `sweep new plan --kernel xgemm --device "),

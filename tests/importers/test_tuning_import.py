@@ -285,10 +285,10 @@ def test_results_leave_a_kernel_file_that_was_counted(folder, capsys):
 
 def test_plan_and_store_name_a_device_alike(folder, capsys):
     own = _file("mine.toml", Path(load_device("rtx_3080").path).read_text())
-    _file("a.csv", "x,device,time_ms", "1,NVIDIA GeForce RTX 3070,3")
-    for given, key in (((), "nvidia_geforce_rtx_3070"), (("--device", str(own)), "mine")):
+    _file("a.csv", "x,device,time_ms", "1,NVIDIA GeForce RTX 3070 Ti,3")
+    for given, key in (((), "nvidia_geforce_rtx_3070_ti"), (("--device", str(own)), "mine")):
         assert main(["import", "a.csv", "--overwrite", *given]) == 0
-        assert ("no device file for 'nvidia_geforce_rtx_3070'" in capsys.readouterr().out) != bool(
+        assert ("no device file for 'nvidia_geforce_rtx_3070_ti'" in capsys.readouterr().out) != bool(
             given
         )
         store = open_store("a_measured.zarr")["a"]
@@ -307,7 +307,8 @@ DRIVERS = {
     "Tesla P100-PCIE-16GB": "tesla_p100",
     "NVIDIA TITAN RTX": "titan_rtx",
     "NVIDIA GeForce RTX 2080 SUPER": "nvidia_geforce_rtx_2080_super",
-    "NVIDIA GeForce RTX 3080 Ti": "nvidia_geforce_rtx_3080_ti",
+    "NVIDIA GeForce RTX 3080 Ti": "rtx_3080_ti",
+    "NVIDIA GeForce RTX 3070 Ti": "nvidia_geforce_rtx_3070_ti",
     "AMD Instinct MI250X": "mi250x",
     "AMD Radeon PRO W7800": "radeon_pro_w7800",
 }

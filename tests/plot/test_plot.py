@@ -190,6 +190,17 @@ def test_heatmap__shows_the_best_with_borders_of_regimes_titles_and_labels():
     assert {*words(axes.texts)} >= {"eq22", "eq23"}
 
 
+@pytest.mark.parametrize("axes", [("block_size", "tile"), ("tile", "block_size")])
+def test_heatmap__of_ties_marks_the_one_that_best_names(axes):
+    ties = DATA.copy(deep=True)
+    early = (DATA["tile"] == 16) & (DATA["block_size"] == 128)  # else either order has this first
+    late = (DATA["tile"] == 4) & (DATA["block_size"] == 256)
+    ties["execution_time"][:] = (2.0 - (early | late)).where(DATA["status"] == 0)
+    (top,) = best(ties, select=ONE, by=())
+    place = zip(axes, star(heat(*axes, ties).axes[0]), strict=True)
+    assert {dim: DATA[dim].values[at] for dim, at in place} == {dim: top[dim] for dim in axes}
+
+
 def test_heatmap__of_nothing_valid_and_of_the_largest_value():
     empty = heat(y="tile", variable="energy", select=OLD)
     assert "no configuration has a valid energy" in words(empty.axes[0].texts)

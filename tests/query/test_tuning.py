@@ -1,6 +1,7 @@
 """What tuning is worth, against plain loops over the results."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,10 @@ def test_conclusions_say_what_the_numbers_say(results):
     cost = f"up to {100 * worst:.2g} % longer on another than the best there"
     assert f"{cost} (transpose: that of " in devices
     assert clocks.startswith("At 0.7 of the nominal core clock, transpose on ")
+    equal = replace(found, slowdowns=(np.ones(10),), carried=np.ones((2, 2)))
+    choice, devices, _ = conclusions([equal])
+    assert choice.startswith("Half of the configurations are about as fast as the best; 100 % of ")
+    assert devices == "The best of one GPU is as fast as the best on another."
     (alone,) = tunings(results, select={"device": "rtx_3090", "core_clock_ratio": 1.0})
     assert len(conclusions([alone])) == 1
 
