@@ -144,7 +144,7 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
                                  progress=bar)  # fmt: skip
     path = Path(arguments.output or f"{found.kernel.key}_calibrated.toml")
     write_whole(path, found.kernel.text, overwrite=arguments.overwrite)
-    print("\n".join([*found.lines(), f"wrote {path}"]))
+    print("\n".join([*found.lines(), f"wrote {path}: next, name it in the plan's kernels"]))
     return 0
 
 

@@ -96,6 +96,7 @@ def test_a_known_truth_is_found(folder, capsys):
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "fitted to 12 of 36 measured configurations" in said
+    assert said.endswith("wrote rounds_calibrated.toml: next, name it in the plan's kernels\n")
     assert "the other 24, which the fit did not see" in said
     error, error_after = map(float, re.findall(r"([\d.]+)%", said))
     assert error > 15 and error_after < 0.5
