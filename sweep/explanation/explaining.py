@@ -32,8 +32,8 @@ def explain(source: Source | None, configuration: Mapping[str, Any]) -> Explanat
     Parameters
     ----------
     source : Plan, Space, mapping, str, path or None
-        Where the configuration comes from: a plan or its name, a space, a store's path or record;
-        ``None`` for the kernel, device and model files that the configuration names.
+        Where the configuration comes from: a plan or its name, a space, a store's path,
+        tree or record; ``None`` for the kernel, device and model files of these names.
     configuration : mapping
         ``kernel``, ``device``, ``model``, problem sizes, tuning parameters and clocks
         (``core_clock`` in MHz or ``core_clock_ratio``, likewise for the memory): what an answer's

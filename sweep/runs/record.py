@@ -65,15 +65,19 @@ def _versions() -> Mapping[str, str]:
 
 
 def space_of(source: Source) -> Space:
-    """Return the space of a plan or of a store's record.
+    """Return the space of a plan, or of a store's record or tree.
 
     Raises
     ------
     SweepError
         The plan or a file that it names is wrong, or a record has no plan, because its store
-        contains measured times.
+        contains measured times; or data of xarray have no record.
     """
     if isinstance(source, Mapping):
+        attrs = getattr(getattr(source, "root", source), "attrs", None)
+        if attrs is not None and "record" not in attrs:
+            raise StoreError("these results have no store's record: give their plan instead")
+        source = source if attrs is None else attrs["record"]
         if "plan" not in source:
             raise StoreError("the store holds measured times; only predictions have a plan")
         return resolve(parse_plan(source["plan"], origin="the store's plan"), texts_of(source))

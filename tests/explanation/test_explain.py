@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sweep import open_store, run
 from sweep.cli import main
 from sweep.compiler.program import OPERATORS
-from sweep.errors import QueryError, SweepError
+from sweep.errors import QueryError, StoreError, SweepError
 from sweep.evaluation import limits
 from sweep.evaluation.chunk import evaluate_box
 from sweep.evaluation.planned import evaluate
@@ -122,6 +123,17 @@ def test_an_answers_row_is_explained_with_the_same_numbers():
         results = explain(record_of(space), row.configuration).results
         assert np.float32(results["execution_time"]) == np.float32(row["execution_time"])
         assert (results["regime"], results["bound"]) == (row["regime"], row["bound"])
+
+
+def test_the_tree_of_a_store_is_explained_and_other_trees_are_refused(tmp_path):
+    plan = Plan(("vector_add",), ("gtx_980_paper",), ("wang_chu",))
+    (row,) = best(evaluate(plan))
+    run(plan, tmp_path / "one.zarr")
+    tree = open_store(tmp_path / "one.zarr")
+    for source in (tree, tree["vector_add"]):
+        assert explain(source, row.configuration) == explain(plan, row.configuration)
+    with pytest.raises(StoreError, match="no store's record: give their plan instead"):
+        explain(evaluate(plan), row.configuration)
 
 
 @cases("by_hand")
