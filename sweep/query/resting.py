@@ -66,7 +66,7 @@ def placeholder_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not names:
         return []
     return [
-        f"placeholders of an import stand for what nobody counted ({', '.join(names)}):"
+        f"placeholders stand for what nobody counted ({', '.join(names)}):"
         " replace them in the kernel file before you trust these times"
     ]
 

@@ -201,7 +201,7 @@ def sensitivity_chart(sensitivity: Answer) -> Chart:
         "encoding": {
             "row": _name("kernel", header={"labelAngle": 0, "labelAlign": "left"}),
             "y": _name("axis", sort="-x"),
-            "x": _number("cost", "slower by", axis={"format": "%"},
+            "x": _number("cost", "slower by", axis={"format": "%", "labelSeparation": 6},
                          scale={"type": "symlog", "constant": 0.01}),
             "tooltip": [{"field": name} for name in ("kernel", "axis", "cost", "best", "worst")],
         },

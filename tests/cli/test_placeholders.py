@@ -1,4 +1,4 @@
-"""Commands warn where a kernel's counts are placeholders of an import."""
+"""Commands warn where a kernel's counts are placeholders."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from sweep.cli import main
 
-WARNING = "placeholders of an import stand for what nobody counted"
+WARNING = "placeholders stand for what nobody counted"
 FORMATS = {"kernel_tuner": "py", "triton": "py", "t1": "json", "csv": "csv", "parquet": "parquet"}
 COMMANDS = {
     "best": ["best", "a_plan.toml"],

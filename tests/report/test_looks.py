@@ -1,6 +1,12 @@
 """The report in a browser: texts stand out in light and dark mode, and paper cuts nothing."""
 
+import importlib
+import itertools
+import re
+
 import pytest
+
+from sweep.report.charts import sensitivity_chart
 
 pytest.importorskip(
     "vl_convert", reason="needs vl-convert-python: pip install 'kernel-sweep[report]'"
@@ -56,3 +62,12 @@ def test_paper_cuts_no_chart_and_no_table(opened):
     tab.emulate_media(media="screen")
     tab.set_viewport_size({"width": 1250, "height": 900})
     assert (wide, split) == ([], 0) and heads > 20
+
+
+def test_labels_of_an_axis_of_costs_stand_apart():
+    row = {"kernel": "k", "axis": "a", "cost_of_worst": 6.86, "best_value": 1, "worst_value": 2}
+    drawn = importlib.import_module("vl_convert").vegalite_to_svg(sensitivity_chart([row]))
+    labels = re.findall(r'translate\(([\d.]+),[^>]*opacity="1">([^<]*%)<', drawn)
+    ends = [(float(x) - 3 * len(text), float(x) + 3 * len(text)) for x, text in labels]
+    assert len(labels) >= 4
+    assert all(after[0] - before[1] >= 4 for before, after in itertools.pairwise(ends))
