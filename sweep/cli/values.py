@@ -114,8 +114,8 @@ def sides(text: str, option: str) -> tuple[int | str, ...]:
 
 
 def _side(text: str) -> int | str:
-    """Return a side, 0 for what is none; an expression without names is its value."""
-    if re.fullmatch("[0-9]{1,10}", text):
+    """Return a number, an expression over names, or 0 if the text is no side."""
+    if re.fullmatch("[1-9][0-9]{0,9}", text):
         return int(text)
     if not re.search(r"[A-Za-z*/]", text):
         return 0
@@ -124,7 +124,7 @@ def _side(text: str) -> int | str:
     if (expression := Expression.parse(text)).names:
         return text.strip()
     number = float(expression.evaluate({})[0])
-    return int(number) if number.is_integer() else 0
+    return int(number) if number.is_integer() and number < 1e10 else 0
 
 
 def expressions(words: Sequence[str], option: str) -> dict[str, str]:

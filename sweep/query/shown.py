@@ -89,8 +89,8 @@ def text(
 def layout(answer: Answer, width: int | None, hint: str = "", *, by_kernel: bool = False) -> Layout:
     """Return what stands above an answer's tables, the tables, and what stands below.
 
-    Kernels with parameters of their own have tables of their own where one table is wider than
-    ``width``, or with ``by_kernel``.
+    Each kernel gets its own table if one table would be wider than ``width``, or with
+    ``by_kernel``.
     """
     rows, absent = with_result(answer)
     above = wrapped(answer.title, width) if answer.title else []

@@ -206,7 +206,9 @@ class ExtensionJob(Job):
             extents, cut = self.writer.arrays[array_key].chunks, array.chunking
             at = [old[d][i : i + 1] if d == "model" else old[d]
                   for d, i in zip(variable.dims, place, strict=True)]  # fmt: skip
-            found = list(map(_chunk_at, at, extents, cut.shape, cut.chunks))
+            found = [
+                _chunk_at(*one) for one in zip(at, extents, cut.shape, cut.chunks, strict=True)
+            ]
             before = [chunk for chunk in found if chunk is not None]
             if len(before) == len(found):
                 key, old_key = (f"{array_key}/{chunk_key(p)}" for p in (place, before))

@@ -276,8 +276,8 @@ def load_plan(name_or_path: str | os.PathLike[str]) -> Plan:
         what = f"{name_or_path}: no such plan, neither a file nor a shipped one"
         if path.is_dir():
             what = f"{path}: a folder, no plan (`sweep.open_store` opens a store)"
-        for kind, names in (("kernel", list_kernels()), ("device", list_devices())):
-            if str(name_or_path) in names:
+        for kind, names in (("kernel", list_kernels), ("device", list_devices)):
+            if not shipped.is_file() and str(name_or_path) in names():
                 options = {"kernel": "NAME", "device": "NAME", kind: name_or_path}
                 begin = " ".join(f"--{option} {name}" for option, name in options.items())
                 raise PlanError(

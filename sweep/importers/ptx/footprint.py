@@ -273,7 +273,7 @@ def _bytes(
 
 
 def touched(shape: Shape) -> float:
-    """Return the sectors that a warp's word touches, as the file's pattern makes them."""
+    """Return how many sectors a warp touches with one word of each thread, by its pattern."""
     size = int(shape.bytes)
     in_line = max(LINE_BYTES // size, 1)
     steps = {"broadcast": 0, "strided": shape.x, "uncoalesced": in_line}

@@ -4,9 +4,9 @@ Compilers of tensor languages compute addresses with masks, shifts and exclusive
 index. Where the size of the block is known, each register gets the number that every thread of the
 first block has in it when it is first written. Arguments that nobody gave are :data:`WIDE` and
 more, and of the first 32 none is a multiple of another: pointers are aligned, rows of a matrix lie
-apart, loops have something to do. So is what all threads load from one word: the length of a
-sequence, a pointer in a table. The grid has as many blocks in each direction. A selection by a
-number that changes while the kernel runs, as a loop's counter does, is not followed.
+apart, loops have something to do. A word that all threads load, such as the length of a sequence or
+a pointer in a table, gets such a number, too. The grid has as many blocks in each direction. A
+selection by a number that changes while the kernel runs, as a loop's counter does, is not followed.
 """
 
 from __future__ import annotations

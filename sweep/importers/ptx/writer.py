@@ -294,9 +294,7 @@ class Writer:
             once, at_once = add_sharing(derived, first, grid, threads)
             again = " - ".join(["turn_bytes", *map(name_of, first)])
             once += f" + ({again}) * max(0, 1 - l2_bytes / max(1, {at_once}))"
-            stored = self.formulas.text(
-                "stored_bytes", list(map(self._stored_bytes, self.analyses))
-            )
+            stored = self.formulas.text("stored_bytes", [*map(self._stored_bytes, self.analyses)])
             rate = f"max(0, read_bytes - ({once})) / max(0.001, read_bytes + {stored})"
             rate += " if l2_bytes > 0 else 0"
             why = "L2 holds what blocks read again, as far as what is read in between fits"
@@ -304,9 +302,10 @@ class Writer:
         self.file.table("[cache]", {"l2_hit_rate": rate}, () if self.shares_tiles else remarks)
 
     def _stored_bytes(self, analysis: Analysis) -> Amount:
-        """Return the bytes in sectors that a thread moves and that L2 has no other rate for.
+        """Return the bytes in sectors that a thread moves beside loads with known addresses.
 
-        They are what it stores, if no stores meet, and what it reads of anything but data.
+        Stores count unless they meet in L2 and have a rate of their own. Local memory, textures
+        and atomic operations count too.
         """
         return added(
             ("", {passage: n * touched(shape) for passage, n in amount.items()})
