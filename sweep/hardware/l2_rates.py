@@ -7,27 +7,34 @@ from sweep.hardware.derived import SECTOR, DeviceFacts, dram_latency, measured_c
 L2_LATENCIES = "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency"
 
 
+# Bytes a cycle of the core clock: for each SM, or for each 32 bits of the memory bus, with which
+# slices of L2 go. RRZE's gpu-l2-cache (te42kyfo/gpu-benches, 3088b33) has 35.5 a SM of A100, 34.5
+# and 37.4 of H100 PCIe and H200, and 174 a memory controller of an L40; its gpu-cache (71a3611) has
+# 22.1 a SM of V100 and 116.5 a controller of an A40. Another kernel has 125 of an RTX 3060 Laptop
+# (YKTian-x2b/AmpereArchViaMicroBenchMark, 06b1e58: 1276 GB/s at 1.7 GHz). Turing has as much L2 for
+# each controller as compute capability 8.6. B200 serves at least 60 a SM: a product of Triton's
+# (triton-lang/triton, 0f1590d, python/tutorials/gluon/06-tcgen05.py, tiles of 128 x 128, 1,110
+# TFLOP/s) reads that much.
+BYTES_OF_SM = {"7.0": 22.0, "8.0": 36.0, "9.0": 36.0, "10.0": 60.0}
+BYTES_OF_CONTROLLER = {"7.5": 116.5, "8.6": 116.5, "8.9": 174.0, "12.0": 174.0}
+
+
 def l2_service(device: DeviceFacts) -> float | None:
     """Sector at an SM's share of the L2 bandwidth, measured or of GPUs like it, else one a cycle.
 
-    Wang & Chu take one a core cycle for the GTX 980. RRZE's gpu-l2-cache (te42kyfo/gpu-benches,
-    3088b33) has 35.5 bytes a cycle and SM of A100, 34.5 and 37.4 of H100 PCIe and H200; and of an
-    L40 2,088 bytes a cycle in all, 174 for each of its 12 memory controllers, with which slices of
-    L2 go. B200's L2 serves at least 60: a product of Triton's (triton-lang/triton, 0f1590d,
-    python/tutorials/gluon/06-tcgen05.py, tiles of 128 x 128, 1,110 TFLOP/s) reads that much. L2
-    runs at the core clock. Loops of loads give a lower bound, which yields to GPUs like it if it
-    is more than 5 % less: an H100's read 32 bytes, a product of 8,192 cubed in 64 x 64 tiles 44.
+    Wang & Chu take one a core cycle for the GTX 980. L2 is taken to run at the core clock (an H100's
+    did not: smallscientist1/cuda_microbenchmark, da1b812). Loops of loads give a lower bound, which
+    yields to GPUs like it if it is more than 5 % less: an H100's read 32 bytes, a product of 8,192
+    cubed in 64 x 64 tiles 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
-    rate = {"8.0": 36.0, "9.0": 36.0, "10.0": 60.0}.get(device.compute_capability, 0.0)
+    rate = BYTES_OF_SM.get(device.compute_capability, 0.0)
+    bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
+    if bits and n_sm and device.compute_capability in BYTES_OF_CONTROLLER:
+        rate = min(SECTOR, BYTES_OF_CONTROLLER[device.compute_capability] * bits / 32.0 / n_sm)
     if measured and measured * rate <= 1.05 * SECTOR:
         return measured
-    if rate and device.number("chip.l2"):  # read: the value is derived, not measured
-        return SECTOR / rate
-    bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
-    if device.compute_capability in ("8.6", "8.9", "12.0") and bits and n_sm:
-        return max(1.0, SECTOR * n_sm / (174.0 * bits / 32.0))
-    return 1.0
+    return SECTOR / rate if rate else 1.0
 
 
 def l2_latency(device: DeviceFacts) -> float | None:

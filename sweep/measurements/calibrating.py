@@ -99,9 +99,10 @@ def calibrate_kernel(
     """Correct a kernel file's scale and hit rates by a few measured configurations.
 
     The few are spread evenly over the order of predicted times; measured times have no part in the
-    choice. The sum of squared logarithms of measured over predicted times is minimised: hit rates
-    are added one by one, each by a bounded search, while Akaike's criterion for small samples
-    (Hurvich and Tsai 1989, doi:10.1093/biomet/76.2.297) improves. Then the scale follows.
+    choice. Of the logarithms of measured over predicted times the mean absolute deviation from the
+    median is minimised, in which outliers count little: hit rates are added one by one, each by a
+    bounded search, while Akaike's criterion for small samples (Hurvich and Tsai 1989,
+    doi:10.1093/biomet/76.2.297) improves. Then the scale follows.
 
     Parameters
     ----------
@@ -205,21 +206,21 @@ def _fitted(
         if trials:
             progress(done, trials)
         logs = np.log(measured / times(scale, shifts | more))
-        return float(np.var(logs)) if np.isfinite(logs).all() else np.inf
+        return float(np.mean(np.abs(logs - np.median(logs)))) if np.isfinite(logs).all() else np.inf
 
-    def criterion(variance: float, k: int) -> float:
+    def criterion(deviation: float, k: int) -> float:
         if n - k - 1 <= 0:
             return np.inf
-        return n * math.log(max(variance, 1e-24)) + 2 * k + 2 * k * (k + 1) / (n - k - 1)
+        return 2 * n * math.log(max(deviation, 1e-12)) + 2 * k + 2 * k * (k + 1) / (n - k - 1)
 
-    best = criterion(spread({}), 2)  # the scale and the variance
+    best = criterion(spread({}), 2)  # the scale and the deviation
     while len(shifts) < len(paths):
         done, trials = 0, len(COARSE) * (len(paths) - len(shifts)) + REFINING
         tried = {path: min((spread({path: shift}), shift) for shift in COARSE.tolist())
                  for path in paths if path not in shifts}  # fmt: skip
         path = min(tried, key=lambda path: tried[path][0])
-        variance, shift = _refined(spread, path, tried[path][1])
-        found = criterion(variance, 3 + len(shifts))
+        deviation, shift = _refined(spread, path, tried[path][1])
+        found = criterion(deviation, 3 + len(shifts))
         if not found < best:
             break
         best, shifts[path] = found, shift
@@ -232,10 +233,10 @@ def _fitted(
 
 
 def _scaled(times: Times, measured: Array, shifts: Mapping[str, float]) -> float:
-    """Return the factor of all counts whose times have no error in the mean of logarithms."""
+    """Return the factor of all counts whose times have no error in the median of logarithms."""
     scale = 1.0
     for _ in range(20):  # a launch takes time that does not follow the counts
-        step = math.exp(float(np.mean(np.log(measured / times(scale, shifts)))))
+        step = math.exp(float(np.median(np.log(measured / times(scale, shifts)))))
         scale *= step
         if abs(step - 1.0) < 1e-6:
             break
@@ -245,7 +246,7 @@ def _scaled(times: Times, measured: Array, shifts: Mapping[str, float]) -> float
 def _refined(
     spread: Callable[[dict[str, float]], float], path: str, shift: float
 ) -> tuple[float, float]:
-    """Return the least variance near a shift, by the golden section, and the shift."""
+    """Return the least deviation near a shift, by the golden section, and the shift."""
     step = float(COARSE[1] - COARSE[0])
     low, high = max(-1.0, shift - step), min(1.0, shift + step)
     found = [(spread({path: shift}), shift)]

@@ -32,10 +32,8 @@ MODERN = [row["device"] for row in SHEETS if row["list"] == "printed"]
 AMD = ("mi50", "mi100", "mi210", "mi250x", "mi300x", "mi325x", "radeon_pro_w6600",
        "radeon_pro_w7800", "radeon_rx_6900_xt", "radeon_rx_7900_xtx",
        "lemeire_southern_islands", "lemeire_northern_islands")  # fmt: skip
-PAPERS = (
-    *("gtx_260", "gtx_285", "gt_640", "quadro_k620", "lemeire_kepler", "lemeire_fermi"),
-    *("lemeire_tesla", "lemeire_southern_islands", "lemeire_northern_islands"),
-)
+PAPERS = ("gtx_260", "gtx_285", "gt_640", "quadro_k620", "lemeire_kepler", "lemeire_fermi",
+          "lemeire_tesla", "lemeire_southern_islands", "lemeire_northern_islands")  # fmt: skip
 
 
 def of_keys(keys):
@@ -48,9 +46,8 @@ def device(request):
 
 
 def test_all_are_shipped():
-    others = {
-        "gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980_paper", "gtx_titan_x", "h20",
-    }  # fmt: skip
+    others = {"gtx_8800", "quadro_fx_5600", "gt_8800", "gtx_280", "gtx_980_paper", "gtx_titan_x",
+              "h20"}  # fmt: skip
     files = {path.stem for path in specs.data_root("device").glob("*.toml")}
     assert files == {*DATASHEETS, *PAPERS, *others} <= set(specs.list_devices())
 
@@ -221,12 +218,14 @@ def test_amd__lines_of_the_first_cache(key, pattern, stride, transactions, moved
     assert bank_rule_of(device.compute_capability) == "warp"
 
 
-@pytest.mark.parametrize(("key", "bytes_of_a_clock"), [  # of the whole L2, at most, by AMD's papers
+@pytest.mark.parametrize(("key", "bytes_of_a_clock"), [  # of the whole L2, at most
+    ("v100_pcie", 64 * 32), ("v100", 64 * 32), ("a40", 48 * 32), ("rtx_a4000", 32 * 32),
+    ("rtx_3060", 24 * 32), ("tesla_t4", 32 * 32), ("rtx_2080_ti", 44 * 32),  # AMD's by its papers:
     ("mi50", 16 * 64), ("mi100", 32 * 64), ("mi210", 32 * 128), ("mi250x", 32 * 128),
     ("radeon_pro_w6600", 8 * 128), ("radeon_pro_w7800", 24 * 128),
     ("radeon_rx_6900_xt", 16 * 128), ("radeon_rx_7900_xtx", 24 * 128),
 ])  # fmt: skip
-def test_amd__l2_serves_most_of_what_its_channels_could(key, bytes_of_a_clock):
+def test_l2__serves_most_of_what_its_channels_could(key, bytes_of_a_clock):
     device = with_derived(specs.load_device(key), ["combined"])
     cycles = device.model_parameters["combined"]["l2_cycles"]
     reached = 32 / cycles * device.values["chip.sm_count"]
