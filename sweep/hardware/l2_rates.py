@@ -22,10 +22,10 @@ BYTES_OF_CONTROLLER = {"7.5": 116.5, "8.6": 116.5, "8.9": 174.0, "12.0": 174.0}
 def l2_service(device: DeviceFacts) -> float | None:
     """Sector at an SM's share of the L2 bandwidth, measured or of GPUs like it, else one a cycle.
 
-    Wang & Chu take one a core cycle for the GTX 980. L2 is taken to run at the core clock (an H100's
-    did not: smallscientist1/cuda_microbenchmark, da1b812). Loops of loads give a lower bound, which
-    yields to GPUs like it if it is more than 5 % less: an H100's read 32 bytes, a product of 8,192
-    cubed in 64 x 64 tiles 44.
+    Wang & Chu take one a core cycle for the GTX 980. L2 is taken to run at the core clock; that of
+    an H100 did not (smallscientist1/cuda_microbenchmark, da1b812). Loops of loads give a lower
+    bound, which yields to GPUs like it if it is more than 5 % less: an H100's read 32 bytes, a
+    product of 8,192 cubed in 64 x 64 tiles 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
     rate = BYTES_OF_SM.get(device.compute_capability, 0.0)
