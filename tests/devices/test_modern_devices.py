@@ -22,7 +22,7 @@ from sweep.hardware.affine_accesses import access_transactions
 from sweep.hardware.memory_rules import bank_rule_of, rule_of
 from sweep.hardware.occupancy import occupancy
 from sweep.hardware.occupancy_limits import Limits, limits_for
-from sweep.space import with_derived
+from sweep.space import origins, with_derived
 from sweep.specs.formats import LIMITS_OF_DEVICE
 
 DATA = Path(__file__).parents[1] / "data"
@@ -156,6 +156,21 @@ def test_occupancy_and_bandwidth__of_any_device(device):
     for path, value in device.values.items():
         if path.startswith("microbenchmark.dram") and path.endswith("bandwidth"):
             assert 0.6 * peak < value < peak
+
+
+@pytest.mark.parametrize(("key", "share"), [
+    ("tesla_k20", 0.741), ("gtx_750", 0.901), ("gtx_980", 0.779), ("gtx_titan_x", 0.849),
+    ("gtx_1060", 0.866), ("gtx_1080", 0.739), ("titan_xp", 0.759), ("gtx_1660_ti", 0.905),
+    ("rtx_2060", 0.928), ("rtx_2070", 0.948), ("rtx_2080", 0.895), ("quadro_k620", 0.927),
+    ("tesla_k40", 0.662), ("tesla_p100", 0.761),  # these two of triads
+])  # fmt: skip
+def test_dram__serves_the_published_share_of_its_peak(key, share):
+    device = specs.load_device(key)
+    derived = with_derived(device, ["combined"]).model_parameters["combined"]
+    assert derived["dram_share_fraction"] == pytest.approx(share, abs=5e-4)
+    (origin,) = (row[-1] for row in origins(device, "combined") if "dram_share" in row[0])
+    is_read = "microbenchmark.dram_read_bandwidth" in device.values
+    assert origin.startswith("measured: " if is_read else "derived from microbenchmark.dram_triad")
 
 
 CDNA2 = [  # registers of a thread, wavefronts of a SIMD unit: LLVM, gfx90a
