@@ -173,6 +173,19 @@ def test_dram__serves_the_published_share_of_its_peak(key, share):
     assert origin.startswith("measured: " if is_read else "derived from microbenchmark.dram_triad")
 
 
+@pytest.mark.parametrize(("key", "gflops"), [("tesla_k20", 2896.81), ("tesla_k40", 3495.13)])
+def test_kepler__keeps_four_of_five_lanes_busy_and_reads_beyond_l1_late(key, gflops):
+    device = specs.load_device(key)
+    found = with_derived(device, ["combined"]).model_parameters["combined"]
+    n_sm, clock = device.values["chip.sm_count"], device.values["clocks.core_nominal"]
+    rate = 2 * 32 * n_sm * clock / found["fp32_cycles"]
+    assert rate == pytest.approx(gflops * 1e9, rel=2e-3)
+    latencies = [found[f"{level}_latency_cycles"] for level in ("l1", "l2", "dram")]
+    assert latencies == [64, 223, 342 if key == "tesla_k20" else pytest.approx(485 * 0.745, 1e-2)]
+    old = with_derived(specs.load_device("gtx_680"), ["combined"]).model_parameters["combined"]
+    assert old["fp32_cycles"] == pytest.approx(found["fp32_cycles"], rel=0.02)
+
+
 CDNA2 = [  # registers of a thread, wavefronts of a SIMD unit: LLVM, gfx90a
     (24, 8), (64, 8), (65, 7), (72, 7), (73, 6), (80, 6), (81, 5), (96, 5), (97, 4), (128, 4),
     (129, 3), (168, 3), (169, 2), (256, 2), (257, 1), (512, 1),
