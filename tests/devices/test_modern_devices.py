@@ -186,6 +186,13 @@ def test_kepler__keeps_four_of_five_lanes_busy_and_reads_beyond_l1_late(key, gfl
     assert old["fp32_cycles"] == pytest.approx(found["fp32_cycles"], rel=0.02)
 
 
+@pytest.mark.parametrize(("key", "l1", "l2"), [("gtx_750", 93, 173), ("tesla_p100", 90, 263)])
+def test_maxwell_pascal__first_cache_is_slower_than_shared_memory(key, l1, l2):
+    found = with_derived(specs.load_device(key), ["combined"]).model_parameters["combined"]
+    assert (found["l1_latency_cycles"], found["l2_latency_cycles"]) == (l1, l2)
+    assert found["shared_latency_cycles"] < 0.4 * l1
+
+
 CDNA2 = [  # registers of a thread, wavefronts of a SIMD unit: LLVM, gfx90a
     (24, 8), (64, 8), (65, 7), (72, 7), (73, 6), (80, 6), (81, 5), (96, 5), (97, 4), (128, 4),
     (129, 3), (168, 3), (169, 2), (256, 2), (257, 1), (512, 1),
