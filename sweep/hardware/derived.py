@@ -173,13 +173,9 @@ def type_latencies(device: DeviceFacts) -> Value | None:
 
 
 def dram_read_share(device: DeviceFacts) -> float | None:
-    """Measured DRAM read bandwidth over the peak; 0.85, as the GTX 285 sustains, without one.
-
-    A triad's stands in for it: it writes a third of what it moves.
-    """
-    measured = device.number("microbenchmark.dram_read_bandwidth")
-    measured = measured or device.number("microbenchmark.dram_triad_bandwidth")
-    peak = device.number("chip.memory_bandwidth")
+    """Measured DRAM read bandwidth over the peak; 0.85, as the GTX 285 sustains, without one."""
+    read, triad = (device.number(f"microbenchmark.dram_{of}_bandwidth") for of in ("read", "triad"))
+    measured, peak = read or triad, device.number("chip.memory_bandwidth")
     return min(measured / peak, 1.0) if measured and peak else 0.85
 
 
