@@ -244,12 +244,19 @@ def test_amd__lines_of_the_first_cache(key, pattern, stride, transactions, moved
     ("mi50", 16 * 64), ("mi100", 32 * 64), ("mi210", 32 * 128), ("mi250x", 32 * 128),
     ("radeon_pro_w6600", 8 * 128), ("radeon_pro_w7800", 24 * 128),
     ("radeon_rx_6900_xt", 16 * 128), ("radeon_rx_7900_xtx", 24 * 128),
+    ("mi300x", 8 * 16 * 128), ("mi325x", 8 * 16 * 128),
 ])  # fmt: skip
 def test_l2__serves_most_of_what_its_channels_could(key, bytes_of_a_clock):
     device = with_derived(specs.load_device(key), ["combined"])
     cycles = device.model_parameters["combined"]["l2_cycles"]
     reached = 32 / cycles * device.values["chip.sm_count"]
     assert 0.7 * bytes_of_a_clock < reached < bytes_of_a_clock
+
+
+def test_memory_side_cache__reaches_less_than_its_channels_could():
+    for key in ("mi300x", "mi325x"):  # 17.2 TB/s; loops reach 6.5 (AMD's) to 11.9
+        reached = specs.load_device(key).values["microbenchmark.memory_side_cache_bandwidth"]
+        assert 6.5e12 < reached < 0.8 * 17.2e12
 
 
 OWN_LIMITS = (DATA / "specs" / "limits.toml").read_text("utf-8")
