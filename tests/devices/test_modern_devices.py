@@ -259,6 +259,14 @@ def test_memory_side_cache__reaches_less_than_its_channels_could():
         assert 6.5e12 < reached < 0.8 * 17.2e12
 
 
+def test_mi200__starts_a_block_in_two_cycles():
+    """The rates of gpu-small-kernels' large arrays, of which a thread reads and writes a double."""
+    cycles = [16 * threads / rate * 1.7 for threads, rate in ((16, 212), (32, 424), (64, 842))]
+    for key in ("mi210", "mi250x"):
+        found = with_derived(specs.load_device(key), ["combined"]).model_parameters["combined"]
+        assert cycles == pytest.approx([found["block_start_cycles"]] * 3, rel=0.01)
+
+
 OWN_LIMITS = (DATA / "specs" / "limits.toml").read_text("utf-8")
 OWN_KEYS = [line.split(" =")[0] for line in OWN_LIMITS.splitlines() if " =" in line]
 
