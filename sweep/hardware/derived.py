@@ -298,7 +298,9 @@ def l1_cycles(device: DeviceFacts) -> float | None:
     An SM of Turing has twice the bandwidth of half an SM of GP10x (NVIDIA, Turing GPU Architecture,
     WP-09183-001), which is designed as those of Maxwell are. One of GP100 is half of that, as the
     P100 shows at the peak of its cache: 2.0 TB/s (https://github.com/ekondis/gpumembench/issues/2),
-    of which 32 bytes for 56 SMs at 1.328 GHz would be 2.4.
+    of which 32 bytes for 56 SMs at 1.328 GHz would be 2.4. AMD's compute units read 60 of 64 bytes:
+    an MI210 (te42kyfo/gpu-benches, 71a3611, gpu-cache), and an MI325X too, 59 (ROCm Compute
+    Profiler, Profile mode), though the white paper of CDNA 3 says that the bus is twice as wide.
     """
     if measured := measured_cycles(device, SECTOR, "l1_read_bandwidth"):
         return measured
