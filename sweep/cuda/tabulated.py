@@ -309,8 +309,10 @@ class _Writer(Writer):
             lines.append(
                 "all tiles are taken to come from DRAM: --tile-order says which of them L2 serves"
             )
+        told = ("--grid", "--argument") if self.tile_order else ("--grid",)
         notes = Counter(note for a in self.analyses for note in (
-            *(one.remark() for one in a.unknown), *a.notes) if "--grid" not in note)  # fmt: skip
+            *(one.remark() for one in a.unknown), *a.notes)
+            if not any(option in note for option in told))  # fmt: skip
         derived = self.tables["derived"].items()
         lines += [f"loops repeat {text} times: {name}" for name, text in derived
                   if re.fullmatch(r"trips(_\d+)?", name)]  # fmt: skip

@@ -19,10 +19,12 @@ from sweep.specs import parse_kernel
 FOLDER = Path(__file__).parents[1] / "data" / "ptx" / "compilers"
 
 
-def rate(text, block, grid=None, trips=None, sizes=None, **values):
+def rate(text, block, grid=None, trips=None, sizes=None, arguments=None, **values):
     """Return the hit rate in the kernel file of a text."""
     sides = (*(grid or ()), 1, 1)[:3] if grid else None
-    found = analyse(read_ptx(text).entry(None), block=block, grid=sides, trips=trips)
+    found = analyse(
+        read_ptx(text).entry(), block=block, grid=sides, trips=trips, arguments=arguments
+    )
     file = parse_kernel(kernel_text(found, grid=grid, sizes=sizes), "k")
     return value(file.expressions["cache.l2_hit_rate"], **with_derived(file, values))
 
@@ -194,6 +196,49 @@ def test_blocks__read_again_what_their_index_does_not_change(index, expected):
     for grid in ((4096,), None):
         found = rate(text, (64, 1, 1), grid, threads=64 * 4096)
         assert found == pytest.approx(expected, abs=0.02), grid
+
+
+SPLIT = "ld.param.u32 %r4, [n]; div.u32 %r5, %r2, %r4; rem.u32 %r6, %r2, %r4;"
+# Eight rows of blocks together, column by column (Triton's GROUP_M).
+GROUPED = """ld.param.u32 %r4, [n]; shl.b32 %r7, %r4, 3;
+    div.s32 %r8, %r2, %r7; rem.s32 %r9, %r2, %r7; shr.u32 %r6, %r9, 3;
+    and.b32 %r10, %r9, 7; mad.lo.s32 %r5, %r8, 8, %r10;"""
+# What compilers make of a division by 12.
+BY_12 = """mul.hi.s32 %r4, %r2, 715827883; shr.u32 %r7, %r4, 31; shr.s32 %r8, %r4, 1;
+    add.s32 %r5, %r8, %r7; mul.lo.s32 %r9, %r5, 12; sub.s32 %r6, %r2, %r9;"""
+BY_7 = """mul.hi.u32 %r4, %r2, -1840700269; shr.u32 %r5, %r4, 2; mul.lo.s32 %r9, %r5, 7;
+    sub.s32 %r6, %r2, %r9;"""
+ROWS, COLUMNS, BOTH = (f"mad.lo.s32 %r3, {place}, 64, %r1;" for place in ("%r5", "%r6", "%r2"))
+
+
+@pytest.mark.parametrize(("code", "width", "index", "new"), [
+    (SPLIT, 32, ROWS, 126), (SPLIT, 32, COLUMNS, 32), (SPLIT, 32, BOTH, 4032),
+    (GROUPED, 21, ROWS, 192), (GROUPED, 21, COLUMNS, 21), (GROUPED, 21, BOTH, 4032),
+    (BY_12, 0, ROWS, 336), (BY_12, 0, COLUMNS, 12), (BY_7, 0, ROWS, 576), (BY_7, 0, COLUMNS, 7),
+    ("shr.u32 %r5, %r2, 6;", 0, ROWS, 63), ("rem.u32 %r6, %r2, 3;", 0, COLUMNS, 3),
+    (SPLIT, 5000, ROWS, 4032),  # all in the first row: maybe a larger grid's
+])  # fmt: skip
+def test_blocks__share_rows_and_columns_that_a_kernel_makes_of_one_index(code, width, index, new):
+    """Of 4032 blocks, whose first ones L2 has still: the tiles are small."""
+    text = f"{HEAD}{LOAD.format(index=code + index)}}}"
+    found = rate(text, (64, 1, 1), (4032,), arguments={"1": width} if width else None)
+    assert found == pytest.approx(1 - new / 4032)
+
+
+def test_order_of_blocks__decides_what_l2_still_has():
+    """From one block of a column to the next it is a row, or one block of eight together."""
+    for code, between, hits in ((SPLIT, 32, 31 / 32), (GROUPED, 1, 7 / 8)):
+        text = f"{HEAD}{LOAD.format(index=code + COLUMNS)}}}"
+        for missing, expected in ((0, hits), (1, 0)):
+            found = rate(text, (64, 1, 1), (1024,), arguments={"1": 32}, sm_count=1,
+                         l2_bytes=64 * 4 * between - missing, max_threads_per_sm=64)  # fmt: skip
+            assert found == pytest.approx(expected)
+
+
+def test_arguments_that_tell_rows_and_columns__are_asked_for():
+    for index, asked in ((SPLIT + ROWS, True), (SPLIT + BOTH, True), (BY_12 + ROWS, False)):
+        notes = kernel(LOAD.format(index=index), block=(64, 1, 1), grid=(99, 1, 1)).notes
+        assert any("--argument 1=N" in note for note in notes) == asked
 
 
 @pytest.mark.parametrize(("code", "moved"), [

@@ -17,7 +17,7 @@ from sweep.errors import nearest
 from sweep.importers.ptx.accesses import Shape, accesses_of
 from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, executed, nest
 from sweep.importers.ptx.copies import Waits, copying_loops, executions_of
-from sweep.importers.ptx.footprint import Read, needs_grid, reads_of
+from sweep.importers.ptx.footprint import NO_SPLIT, Read, needs_grid, reads_of, split_of
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.lanes import Lanes, shares_of_blocks
 from sweep.importers.ptx.machine import machine_counts
@@ -72,6 +72,8 @@ class Analysis:
         Opcodes that PTX ISA 9.0 does not have.
     reads : list of Read
         What it loads from global memory, and how much of that is distinct.
+    steps : mapping of str to int
+        Directions into which the kernel splits the grid's x (`Split.steps`).
     notes : tuple of str
         Further remarks, a sentence each.
     """
@@ -87,6 +89,7 @@ class Analysis:
     block: Sides | None
     unknown: tuple[Unknown, ...]
     reads: list[Read] = field(repr=False)
+    steps: Mapping[str, int]
     notes: tuple[str, ...]
 
     @property
@@ -193,14 +196,17 @@ def analyse(
     registers = max(1, min(live, MOST_REGISTERS, *function.limits.get("maxnreg", ())))
     memory = _shared_memory(expanded, outside)
     copies = executions_of(graph, copying_loops(graph, values, block))
-    reads = reads_of(expanded, values, accesses, turns, copies)
+    split, asked = split_of(expanded, values, grid[0]) if grid else (NO_SPLIT, [])
+    reads = reads_of(expanded, values, accesses, turns, copies, split)
     if any(i.opcode in ("atom", "red") for i in expanded.instructions()):
         notes.insert(0, _ATOMIC)
     if grid is None and needs_grid(expanded, reads):
         notes.insert(0, "no block reads what another does, since --grid X,Y is not given")
-    return Analysis(
-        function, graph, parts, waits, how, registers, *memory, block, unknown, reads, tuple(notes)
-    )
+    if asked:
+        given = ", ".join(f"--argument {place}=N" for place in asked)
+        notes.insert(0, f"blocks may read the same: {given} tell rows and columns of the grid's x")
+    return Analysis(function, graph, parts, waits, how, registers, *memory, block, unknown, reads,
+                    split.steps, tuple(notes))  # fmt: skip
 
 
 def _check(

@@ -2,7 +2,8 @@
 
 A word is read again by a thread of the same block (found from the addresses of the first block's
 threads, in all turns of a loop if they are few), by a block in whose row or column of the grid
-addresses do not change, and by a later loop that reads as much of the same array. Everything else
+addresses do not change (also if a kernel makes rows and columns of one index, `split_of`), and by
+a later loop that reads as much of the same array. Everything else
 counts as read once, tiles that one thread copies too, so that the distinct bytes are an upper bound
 but for the last rule, which is assumed. How much else is read in between differs: nothing but a
 turn of a loop by threads of one block, what the blocks that run at once read by a later loop, and
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,13 +32,16 @@ from sweep.importers.ptx.lanes import (
     sectors_of,
     touched_sectors,
 )
-from sweep.importers.ptx.module import Address, Function, Register
+from sweep.importers.ptx.module import Address, Function, Operand, Register
 from sweep.importers.ptx.registers import Values
 from sweep.specs.kernel import Value
 
 AXES = frozenset({"%ctaid.x", "%ctaid.y", "%ctaid.z"})
 MEMORY = "%memory"
 """What an address depends on that is read from memory itself."""
+
+SPLIT, MOST_FOLLOWED = "xuvw", 2**14
+"""Directions into which a kernel splits its grid's x, and the most blocks that are compared."""
 
 MAX_PASSES = 20
 """Most passes over the code to find what registers depend on; it takes three or four."""
@@ -80,6 +85,7 @@ def reads_of(
     accesses: Accesses,
     turns: Turns,
     copies: Callable[[Block], Amount],
+    split: Split,
 ) -> list[Read]:
     """Return what a function loads from global memory, by array and loop.
 
@@ -95,8 +101,12 @@ def reads_of(
         Where they are in each turn of loops of few turns.
     copies : callable
         Returns how often the copies of a block bring something, by passage.
+    split : Split
+        How the kernel splits the grid's x.
     """
     origins = _origins(function)
+    of_x = frozenset(f"%ctaid.{d}" for d in split.steps)
+    every = AXES | of_x
     result: list[Read] = []
     groups: dict[tuple[frozenset[str], tuple[tuple[Passage, float], ...], int], list[_Load]]
     groups = defaultdict(list)
@@ -107,7 +117,7 @@ def reads_of(
             amount = copies(part) if is_copy else {part.passage: part.share}
             if found and meaning_of(instruction).tile == "load":
                 tile = found[0].bytes * found[0].words
-                result.append(Read(amount, AXES, tile, tile, parts={AXES: tile}))
+                result.append(Read(amount, every, tile, tile, parts={every: tile}))
             elif found and addresses and found[0][:2] == ("global", "load") and not found[0].origin:
                 is_whole = instruction.opcode in ("ld", "ldu", "cp")  # an address of each thread
                 base = addresses[-1].base
@@ -119,10 +129,16 @@ def reads_of(
                 groups[origin, tuple(amount.items()), len(steps)].append(load)
     lanes = values.lanes
     used = AXES.intersection(axis for origin, *_ in groups for axis in origin)
-    beside = {axis: lanes.beside(axis) for axis in used} if lanes else {}
+    next_ones = {axis: {axis: 1} for axis in used}
+    if "%ctaid.x" in used:
+        next_ones |= {f"%ctaid.{d}": {"%ctaid.x": step} for d, step in split.steps.items()}
+    beside = {axis: lanes.elsewhere(at) for axis, at in next_ones.items()} if lanes else {}
     seen = set()
     for (origin, amounts, _), loads in groups.items():
         axes = AXES if MEMORY in origin else AXES & origin
+        if "%ctaid.x" in axes:
+            own = (split.changing.get(address, of_x) for _, address, *_ in loads)
+            axes = (axes - {"%ctaid.x"}).union(*own)
         requested, distinct, parts = _bytes(loads, lanes, beside, axes)
         (passage, share), *_ = amounts
         often = tuple(loop.formula or loop.trips or loop.size for loop in nest(passage[0]))
@@ -138,6 +154,64 @@ def needs_grid(function: Function, reads: Iterable[Read]) -> bool:
     operands = [o for i in function.instructions() for o in i.operands if isinstance(o, str)]
     used = AXES.intersection(operands)
     return any(read.axes and read.axes < used for read in reads)
+
+
+class Split(NamedTuple):
+    """How a kernel splits the grid's x into directions of its own, such as rows and columns.
+
+    Attributes
+    ----------
+    steps : mapping of str to int
+        Blocks in x from one place to the next in each direction of `SPLIT`, outermost first: the
+        one that has the name of x itself.
+    changing : mapping of Address to frozenset of str
+        The directions in which an address changes, if that is known.
+    """
+
+    steps: Mapping[str, int]
+    changing: dict[Address | None, frozenset[str]]
+
+
+NO_SPLIT = Split({"x": 1}, {})
+
+
+def split_of(function: Function, values: Values, n_blocks: int) -> tuple[Split, list[int]]:
+    """Return how a kernel splits ``n_blocks`` in x, or which arguments by position tell how.
+
+    A direction begins where the address of a load first changes, where it is the first one again,
+    and where it repeats no longer.
+    """
+    origins, names = _origins(function, 1), [parameter.name for parameter in function.parameters]
+    code = list(function.instructions())
+    divided = [i.operands[-2:] for i in code if i.opcode in ("div", "rem")]
+    by = [origins[b] for a, b in divided if "%ctaid.x" in origins[a]]
+    unknown = frozenset[str]().union(*by) - AXES - values.arguments.keys()
+    if values.lanes is None or unknown or n_blocks < 2:
+        return NO_SPLIT, [place for place, name in enumerate(names) if name in unknown]
+    n = min(n_blocks, MOST_FOLLOWED)
+    there = values.lanes.elsewhere({"%ctaid.x": np.arange(n), "%nctaid.x": n_blocks})
+    loads = {i.addresses[-1] for i in code if i.opcode in ("ld", "ldu", "cp") and i.addresses}
+    found = {load: numbers for load in loads if (numbers := there.of(load)) is not None}
+    places = set[int]()
+    for numbers in found.values():
+        changed = int((numbers != numbers[0]).argmax()) or 1
+        again = changed + int((numbers[changed:] == numbers[0]).argmax())
+        ended = again + int((numbers[again:] != numbers[: n - again]).argmax())
+        places |= {again, ended} if again > changed else set()
+        if (numbers == numbers[np.arange(n) // changed * changed]).all():  # in runs of this length
+            places.add(changed)
+    steps = [1]
+    for place in sorted(places):
+        if place > steps[-1] and place % steps[-1] == 0 and len(steps) < len(SPLIT):
+            steps.append(place)
+    sides = [after // before for before, after in pairwise(steps)]
+    split = Split(dict(zip(SPLIT, reversed(steps), strict=False)), {})
+    for load, numbers in found.items() if sides else ():
+        cube = numbers[: n // steps[-1] * steps[-1]].reshape(-1, *reversed(sides))
+        moves = [(cube != cube.take([0], place)).any() for place in range(cube.ndim)]
+        moves[0] |= n < n_blocks  # it goes on beyond what is followed
+        split.changing[load] = frozenset(f"%ctaid.{SPLIT[i]}" for i in np.flatnonzero(moves))
+    return split, []
 
 
 class Footprint(NamedTuple):
@@ -295,14 +369,14 @@ def _sectors(loads: Iterable[_Known], lanes: Lanes) -> Numbers:
     return np.unique(sectors, return_counts=True)[0]  # sorted: hashing takes much longer
 
 
-def _origins(function: Function) -> dict[Register, frozenset[str]]:
+def _origins(function: Function, least: int = 8) -> dict[Operand, frozenset[str]]:
     """Return what the value of every register depends on.
 
-    That are `AXES`, `MEMORY`, and names of variables and of pointers among the parameters.
+    That are `AXES`, `MEMORY`, and names of variables and of parameters of ``least`` bytes or more.
     """
-    pointers = {p.name for p in function.parameters if (p.bytes or 0) >= 8}
+    pointers = {p.name for p in function.parameters if (p.bytes or 0) >= least}
     named = AXES.union(v.name for v in (*function.variables, *function.module.variables))
-    found: dict[Register, frozenset[str]] = defaultdict(frozenset)
+    found: dict[Operand, frozenset[str]] = defaultdict(frozenset)
     code = list(function.instructions())
     for _ in range(MAX_PASSES):
         is_changing = False

@@ -69,8 +69,9 @@ class Lanes:
         Width, height and depth of a block.
     arguments : mapping of str to int
         Known arguments by name.
-    second : str
-        The indices of the grid that are 1 in this block, such as ``%ctaid.x``; none of the first.
+    second : mapping of str to int or array
+        Indices of another block than the first, such as ``%ctaid.x``. An array has those of many
+        blocks: the numbers are then those of their first threads, a number a block.
     grid : tuple of int, optional
         Blocks in x, y and z. The numbers are then those of blocks spread over the grid, a number a
         block, and none of what depends on the thread or on an argument that nobody gave.
@@ -81,7 +82,7 @@ class Lanes:
         function: Function,
         block: tuple[int, int, int],
         arguments: Mapping[str, int],
-        second: str = "",
+        second: Mapping[str, int | Numbers] = {},
         grid: tuple[int, int, int] | None = None,
     ) -> None:
         self._given = function, block, arguments
@@ -89,6 +90,8 @@ class Lanes:
         linear = np.arange(min(x * y * z, MOST_BLOCKS) if grid else -(-x * y * z // WARP) * WARP)
         if x * y * z > MOST_BLOCKS:  # without a period
             linear = (linear * GOLDEN % 1 * (x * y * z)).astype(np.int64)
+        if (n_blocks := max(map(np.size, second.values()), default=1)) > 1:
+            linear = np.zeros(n_blocks, np.int64)
         own = linear % x, linear // x % y, linear // (x * y) % z
         self._fixed: dict[str, Numbers | None] = {
             f"%{name}.{axis}": np.full_like(linear, n)
@@ -100,7 +103,7 @@ class Lanes:
         thread = dict.fromkeys(("%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"))
         here = {"%laneid": linear % WARP, "%warpid": linear // WARP}
         self._fixed |= thread if grid else here
-        self._fixed |= dict.fromkeys(second.split(), np.ones_like(linear))
+        self._fixed |= {name: np.zeros_like(linear) + n for name, n in second.items()}
         places = enumerate(parameter.name for parameter in function.parameters)
         assumed = {} if grid else {name: WIDE + place % 32 * APART for place, name in places}
         self._arguments = {**assumed, **arguments}
@@ -118,14 +121,14 @@ class Lanes:
             for instruction in function.instructions():
                 self._write(instruction)
 
-    def beside(self, index: str) -> Lanes:
-        """Return those of the block that lies beside the first one in a direction of the grid."""
-        return Lanes(*self._given, index)
+    def elsewhere(self, indices: Mapping[str, Any]) -> Lanes:
+        """Return those of another block, or of the first threads of many."""
+        return Lanes(*self._given, indices)
 
     @cached_property
     def _inside(self) -> Lanes:
         """Those of a block that is none of the grid's first ones."""
-        return self.beside("%ctaid.x %ctaid.y %ctaid.z")
+        return self.elsewhere({"%ctaid.x": 1, "%ctaid.y": 1, "%ctaid.z": 1})
 
     def active(self, instruction: Instruction) -> Active:
         """Return which threads execute an instruction, ``None`` if all do or that is not known.
@@ -215,8 +218,13 @@ class Lanes:
             return None
         values = [self.of(operand) for operand in instruction.operands[1:]]
         known = [value for value in values if value is not None]
-        if not values or len(known) < len(values) or "hi" in modifiers:
+        if not values or len(known) < len(values):
             return None
+        if opcode == "mul" and "u32" in modifiers and "lo" not in modifiers:
+            known = [np.where(value < 0, value & 2**32 - 1, value) for value in known]
+        if "hi" in modifiers:  # of 32 bits: compilers divide by a constant so
+            is_short = opcode == "mul" and modifiers[-1] in ("s32", "u32")
+            return known[0] * known[1] >> 32 if is_short else None
         return _computed(opcode, modifiers, known)
 
     def _parameter(self, instruction: Instruction) -> Numbers | None:

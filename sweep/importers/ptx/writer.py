@@ -12,7 +12,7 @@ from sweep.importers.ptx.accesses import Shape
 from sweep.importers.ptx.analysis import Analysis
 from sweep.importers.ptx.control_flow import Amount, Loop
 from sweep.importers.ptx.copies import goes_on_beside_products
-from sweep.importers.ptx.footprint import add_sharing, footprint_of, name_of, touched
+from sweep.importers.ptx.footprint import SPLIT, add_sharing, footprint_of, name_of, touched
 from sweep.importers.ptx.formulas import Formulas
 from sweep.importers.ptx.instructions import Product
 from sweep.importers.ptx.stages import Stage, added, counted
@@ -276,6 +276,7 @@ class Writer:
         launch, derived = self.tables["launch"], self.tables["derived"]
         known = zip("xyz", sides or (str(launch["blocks"]),), strict=False)
         grid = {direction: n for direction, n in known if n != "1" or direction == "x"}
+        grid = self._split(grid.pop("x")) | grid
         found = [footprint_of(a.reads, "".join(grid) if sides else "") for a in self.analyses]
         amounts = {name: [getattr(f, name) for f in found] for name in ("read", "turn")}
         read, turn = (self.formulas.text(f"{name}_bytes", n) for name, n in amounts.items())
@@ -300,6 +301,17 @@ class Writer:
             why = "L2 holds what blocks read again, as far as what is read in between fits"
         self.file.sources["cache.l2_hit_rate"] = f"assumed: {why}"
         self.file.table("[cache]", {"l2_hit_rate": rate}, () if self.shares_tiles else remarks)
+
+    def _split(self, blocks: str) -> dict[str, str]:
+        """Return the sides of the directions into which the kernel splits x, innermost first."""
+        names = SPLIT[: max(len(analysis.steps) for analysis in self.analyses)]
+        steps = [[analysis.steps.get(d, 1) for d in names] for analysis in self.analyses]
+        found = dict[str, str]()
+        for place, name in reversed([*enumerate(names)]):
+            sizes = [own[place - 1] / own[place] if place else own[0] for own in steps]
+            amounts: list[Amount] = [{(None, False): size} for size in sizes]
+            found[name] = self.formulas.text(f"{'side' if place else 'step'}_{name}", amounts)
+        return found | {"x": blocks if found["x"] == "1" else f"({blocks}) / {found['x']}"}
 
     def _stored_bytes(self, analysis: Analysis) -> Amount:
         """Return the bytes in sectors that a thread moves beside loads with known addresses.
