@@ -12,6 +12,7 @@ from sweep.importers.ptx.kernel_file import kernel_text
 from sweep.importers.ptx.module import PtxError
 from sweep.importers.ptx.registers import live_registers
 from sweep.importers.ptx.stages import STAGES
+from sweep.importers.ptx.summary import summary
 
 
 @st.composite
@@ -150,6 +151,18 @@ DIAMOND = """
 ])  # fmt: skip
 def test_branches__count_by_their_share(shares, counts):
     assert kernel(DIAMOND, branches=shares).instructions() == pytest.approx(counts)
+
+
+def test_summary__names_branches_whose_sides_both_count():
+    named = {"": "THEN, INNER", "THEN": "INNER", "INNER": "THEN"}
+    for known, left in named.items():
+        said = "\n".join(summary(kernel(DIAMOND, branches={known: 0.5} if known else {})))
+        assert f"both sides count of branches to {left} (--branch), L2" in said
+    loop = "L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r4; @%p1 bra L; ret;"
+    for body in (loop, loop.replace("@%p1", "@%p2 bra E; @%p1").replace("ret", "E: ret")):
+        assert "both sides" not in "\n".join(summary(kernel(body)))
+    many = "".join(f"@%p{n} bra E{n}; neg.s32 %r1, %r1; E{n}: not.b32 %r1, %r1;" for n in range(6))
+    assert "to E0, E1, E2, E3 and 2 more (--branch)" in "\n".join(summary(kernel(f"{many} ret;")))
 
 
 @pytest.mark.parametrize(("test", "grid", "share"), [

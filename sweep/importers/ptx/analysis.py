@@ -19,7 +19,7 @@ from sweep.importers.ptx.control_flow import Block, Graph, Loop, control_flow, e
 from sweep.importers.ptx.copies import Waits, copying_loops, executions_of
 from sweep.importers.ptx.footprint import NO_SPLIT, Read, needs_grid, reads_of, split_of
 from sweep.importers.ptx.instructions import Product
-from sweep.importers.ptx.lanes import Lanes, shares_of_blocks
+from sweep.importers.ptx.lanes import Lanes, ends_turn, shares_of_blocks
 from sweep.importers.ptx.machine import machine_counts
 from sweep.importers.ptx.module import Address, Function, PtxError, Variable, expand_calls
 from sweep.importers.ptx.registers import Sides, Values, live_registers
@@ -40,7 +40,8 @@ MOST_NOTES = 40
 MOST_JUMPS = 20
 
 _ATOMIC = (
-    "atomic operations count as plain accesses: the time that they wait for each other is left out"
+    "atomic operations count as plain accesses: where many threads add to one word, they wait for"
+    " each other, and times are too short"
 )
 
 
@@ -74,6 +75,8 @@ class Analysis:
         What it loads from global memory, and how much of that is distinct.
     steps : mapping of str to int
         Directions into which the kernel splits the grid's x (`Split.steps`).
+    both_sides : tuple of str
+        The labels of the branches ahead of which both sides count.
     notes : tuple of str
         Further remarks, a sentence each.
     """
@@ -90,6 +93,7 @@ class Analysis:
     unknown: tuple[Unknown, ...]
     reads: list[Read] = field(repr=False)
     steps: Mapping[str, int]
+    both_sides: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -185,7 +189,10 @@ def analyse(
     if grid and block:
         by_block = Lanes(expanded, block, values.arguments, grid=grid)
         decided = shares_of_blocks(graph, by_block) | decided
-    _set_shares(graph, decided | _shares_of_branches(graph, branches or {}))
+    decided |= _shares_of_branches(graph, branches or {})
+    _set_shares(graph, decided)
+    ahead = (n for b, n in branches_of(graph).items() if b not in decided and not ends_turn(b))
+    both_sides = tuple(dict.fromkeys(label.name for to in ahead for label in to.labels))
     _complete_trips(graph, trips or {})
     accesses, turns = accesses_of(graph, values, block)
     parts, waits, how, unknown, remarks = cut_into_stages(graph, values, block, stages, accesses)
@@ -206,7 +213,7 @@ def analyse(
         given = ", ".join(f"--argument {place}=N" for place in asked)
         notes.insert(0, f"blocks may read the same: {given} tell rows and columns of the grid's x")
     return Analysis(function, graph, parts, waits, how, registers, *memory, block, unknown, reads,
-                    split.steps, tuple(notes))  # fmt: skip
+                    split.steps, both_sides, tuple(notes))  # fmt: skip
 
 
 def _check(

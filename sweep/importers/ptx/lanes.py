@@ -242,12 +242,16 @@ def shares_of_blocks(graph: Graph, lanes: Lanes) -> dict[Block, float]:
     """
     found = {}
     for block in graph.blocks:
-        ends = any(s.dominates(block) or s.loop is not block.loop for s in block.successors)
-        branch = block.branch
-        taken = lanes.holds(branch) if branch and branch.opcode == "bra" and not ends else None
+        branch = None if ends_turn(block) else block.branch
+        taken = lanes.holds(branch) if branch and branch.opcode == "bra" else None
         if taken is not None:
             found[block] = float(f"{taken.mean():.3g}")  # never 0 for a few of very many
     return found
+
+
+def ends_turn(block: Block) -> bool:
+    """Return whether a block decides about the end of a loop or its next turn."""
+    return any(s.dominates(block) or s.loop is not block.loop for s in block.successors)
 
 
 def runs_of(graph: Graph) -> tuple[list[list[Block]], set[Block]]:

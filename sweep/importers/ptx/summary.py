@@ -14,7 +14,7 @@ from sweep.importers.ptx.control_flow import Loop
 from sweep.importers.ptx.module import PtxError
 
 MOST_LINES, WIDTH = 10, 100
-MOST_LOOPS = 4
+MOST_LOOPS = MOST_LABELS = 4
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 _PLACE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
 _NEAR = 12
@@ -112,9 +112,11 @@ def _facts(analysis: Analysis, registers: int | None) -> list[str]:
     ]
     assumed = Counter(shape.assumed for shape in analysis.accesses() if shape.assumed)
     lines += [f"assumed of {n} kinds of access: {why}" for why, n in assumed.most_common(2)]
-    lines.append(
-        "assumed: L2 serves repeated reads that fit (l2_hit_rate), both sides of branches count"
-    )
+    labels = analysis.both_sides
+    named = ", ".join(labels[:MOST_LABELS])
+    more = f" and {len(labels) - MOST_LABELS} more" if len(labels) > MOST_LABELS else ""
+    both = f"both sides count of branches to {named}{more} (--branch), " if labels else ""
+    lines.append(f"assumed: {both}L2 serves repeated reads that fit (l2_hit_rate)")
     notes = [unknown.remark() for unknown in analysis.unknown] + list(analysis.notes)
     left = MOST_LINES - len(lines)
     if len(notes) > left:
