@@ -241,6 +241,22 @@ def test_arguments_that_tell_rows_and_columns__are_asked_for():
         assert any("--argument 1=N" in note for note in notes) == asked
 
 
+@pytest.mark.parametrize(("lane", "size", "requested", "distinct"), [
+    ("mov.u32 %r5, %r1;", 1, 4 + 32, 4 + 32),  # any word for each thread
+    ("and.b32 %r5, %r1, 31;", 1, 4 + 32, (4 + 32) / 2),  # both warps have the same indices
+    ("shr.u32 %r5, %r1, 3;", 8, 1 + 4, 0.5 + 4),  # 8 threads read a sector: 4 of a warp
+])  # fmt: skip
+def test_words_at_indices_in_memory__are_unrelated_but_for_equal_indices(
+    lane, size, requested, distinct
+):
+    index = f"""{lane} mul.wide.s32 %rd4, %r5, 4; ld.param.u64 %rd5, [q]; add.s64 %rd6, %rd5, %rd4;
+        ld.global.u32 %r6, [%rd6]; and.b32 %r7, %r1, {size - 1}; mad.lo.s32 %r3, %r6, 1024, %r7;"""
+    found = kernel(LOAD.format(index=index), block=(64, 1, 1))
+    assert sum(read.requested for read in found.reads) == pytest.approx(requested)
+    assert sum(read.distinct for read in found.reads) == pytest.approx(distinct)
+    assert any("unrelated" in shape.assumed for shape in found.accesses())
+
+
 @pytest.mark.parametrize(("code", "moved"), [
     ("setp.eq.u32 %p1, %r1, 0; @%p1 st.global.f32 [%rd1], %f1;", 0.5),  # a sector of two warps
     ("atom.global.add.f32 %f2, [%rd3], %f1;", 4),

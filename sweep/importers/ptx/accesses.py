@@ -152,6 +152,8 @@ def shapes_of(
         return (shape._replace(pattern=pattern, assumed="a warp accesses a matrix together"),)
     active = known.active(instruction) if known and size and space != "shared" else None
     of_all = _shape(shape, value, size, block, lanes[:1])
+    if known and known.from_memory.intersection(a.base for a in instruction.addresses):
+        of_all = of_all._replace(assumed="words in memory are taken to be unrelated numbers")
     if known is None or active is None or (there := known.of_value(value, lanes[0])) is None:
         return (of_all,)
     if not active.any():

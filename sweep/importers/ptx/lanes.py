@@ -5,8 +5,9 @@ index. Where the size of the block is known, each register gets the number that 
 first block has in it when it is first written. Arguments that nobody gave are :data:`WIDE` and
 more, and of the first 32 none is a multiple of another: pointers are aligned, rows of a matrix lie
 apart, loops have something to do. A word that all threads load, such as the length of a sequence or
-a pointer in a table, gets such a number, too. The grid has as many blocks in each direction. A
-selection by a number that changes while the kernel runs, as a loop's counter does, is not followed.
+a pointer in a table, gets such a number, too; other words are unrelated numbers. The grid has as
+many blocks in each direction. A selection by a number that changes while the kernel runs, as a
+loop's counter does, is not followed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MOST_STEPS = 10_000
 """Most instructions in all turns but the first of all loops that are followed, such as taps."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
-FAR = 2**48
+FAR, MIX = 2**48, 0x1E3779B97F4A7C15
 
 UNSIGNED = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
 COMPARED: dict[str, Callable[[Any, Any], Any]] = UNSIGNED | {
@@ -55,6 +56,7 @@ _TWO: dict[str, Callable[[Any, Any], Any]] = {
     "div": lambda a, b: a // np.where(b == 0, 1, b), "rem": lambda a, b: a % np.where(b == 0, 1, b),
 }  # fmt: skip
 _OF_THREAD = ("%tid", "%ntid", "%laneid", "%warpid")
+_INTEGERS = {f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64)}
 FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "tf32", "f32", "f64"}
 
 
@@ -107,6 +109,7 @@ class Lanes:
         places = enumerate(parameter.name for parameter in function.parameters)
         assumed = {} if grid else {name: WIDE + place % 32 * APART for place, name in places}
         self._arguments = {**assumed, **arguments}
+        self.from_memory = set[Operand]()
         self._open = set[Register]()  # may be others in another block, or with other data
         self._n_wide, self._is_grid = len(function.parameters), grid is not None
         self._zero = np.zeros_like(linear)
@@ -180,6 +183,14 @@ class Lanes:
             numbers = (self._zero + WIDE + place * APART for place in places)
             self._found |= dict(zip(written, numbers, strict=True))
             self._n_wide += len(written)
+        elif instruction.opcode == "ld" and (start := self._data_at(instruction)) is not None:
+            bits = int(instruction.modifiers[-1][1:])
+            words = (start + n * bits // 8 for n in range(len(written)))
+            self._found |= {r: _data(word, bits) for r, word in zip(written, words, strict=True)}
+            self._changing.update(written)  # decide nothing
+            self.from_memory.update(written)
+        if not self.from_memory.isdisjoint(read):
+            self.from_memory.update(written)
         if not self._changing.isdisjoint(read):
             self._changing.update(written)
         new = [register for register in written if register not in self._found]
@@ -207,6 +218,15 @@ class Lanes:
         places = [self.of(address) for address in load.addresses]
         places += [self.of(load.predicate)] if load.predicate else []
         return all(place is not None and (place == place[0]).all() for place in places)
+
+    def _data_at(self, load: Instruction) -> Numbers | None:
+        """Return the addresses of a load of integers from memory by all threads, if known."""
+        is_other = self._is_grid or any(m.startswith("param") for m in load.modifiers)
+        if is_other or _INTEGERS.isdisjoint(load.modifiers[-1:]) or not load.addresses:
+            return None
+        if load.predicate and ((active := self.holds(load)) is None or not active.all()):
+            return None
+        return self.of(load.addresses[0])
 
     def _result(self, instruction: Instruction) -> Numbers | None:
         opcode, modifiers = instruction.opcode, instruction.modifiers
@@ -317,6 +337,12 @@ def _computed(opcode: str, modifiers: Sequence[str], values: Sequence[Numbers]) 
     if opcode == "bfe" and len(values) == 3:
         return (first >> values[1]) & ((1 << np.clip(values[2], 0, 62)) - 1)
     return None
+
+
+def _data(places: Numbers, bits: int) -> Numbers:
+    """Return numbers of words in memory: the same in one place, unrelated in others."""
+    mixed = (places * MIX >> 29 ^ places) * MIX >> 20
+    return (mixed & 2 ** min(bits, 30) - 1) << (10 if bits > 32 else 0)  # pointers are aligned
 
 
 def touched_sectors(addresses: Numbers, size: int) -> Numbers:
