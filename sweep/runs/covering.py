@@ -194,16 +194,27 @@ def _losses(problems: Problems, progress: Progress | None) -> tuple[Array | None
             f"{len(problems):,} problems times {len(problems.configurations):,} configurations are"
             f" more than {LARGEST:,}: select fewer values"
         )
-    found = np.empty((len(problems), len(problems.configurations)), np.float32)
-    for part, times in problems.batches(progress):
-        known = np.where(np.isfinite(times), times, np.inf)
-        best = known.min(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            found[part] = np.where(np.isfinite(best), known / best - 1.0, np.nan)
-    there = ~np.isnan(found[:, 0])
-    if not there.any():
-        return None, len(found)
-    return np.minimum(found[there], HOPELESS), int((~there).sum())
+    found, n = np.empty((len(problems), len(problems.configurations)), np.float32), 0
+    for _, times in problems.batches(progress):
+        losses = regrets(times)
+        found[n : n + len(losses)] = losses
+        n += len(losses)
+    return (np.minimum(found[:n], HOPELESS) if n else None), len(found) - n
+
+
+def regrets(times: Array) -> Array:
+    """Return by how much each configuration is slower than the best of its row [1].
+
+    Parameters
+    ----------
+    times : array
+        A row for each problem or sample, a column for each configuration; NaN is no time: an
+        infinite regret. Rows in which none has a time are left out.
+    """
+    known = np.where(np.isfinite(times), times, np.inf)
+    best = known.min(axis=1)
+    there = np.isfinite(best)
+    return known[there] / best[there, np.newaxis] - 1.0
 
 
 def least_loss(losses: Array, most: int) -> list[int]:

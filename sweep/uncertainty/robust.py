@@ -15,6 +15,7 @@ from sweep.query import Answer, Row
 from sweep.query.agreement import or_none
 from sweep.query.question import DEFAULT_BY
 from sweep.query.texts import percent
+from sweep.runs.covering import regrets
 from sweep.runs.record import Source
 from sweep.uncertainty.candidates import candidates
 from sweep.uncertainty.evaluating import SAME, TIME, Sampled
@@ -138,21 +139,6 @@ def _of_group(rows: Sequence[Row], times: Array) -> tuple[list[dict[str, Any]], 
     if len(regret) < len(times):
         note += f"; left out without any time: {counted(len(times) - len(regret), 'sample')}"
     return found, note
-
-
-def regrets(times: Array) -> Array:
-    """Return by how much each configuration is slower than the best of each sample [1].
-
-    Parameters
-    ----------
-    times : array
-        A row for each sample, a column for each configuration; NaN is no time: an infinite regret.
-        Samples in which none has a time are left out.
-    """
-    known = np.where(np.isfinite(times), times, np.inf)
-    best = known.min(axis=1)
-    there = np.isfinite(best)
-    return known[there] / best[there, np.newaxis] - 1.0
 
 
 def cover(within: Array, share: float) -> list[int]:
