@@ -37,7 +37,7 @@ def _read(source: Source) -> list[Measurement]:
     found.version = f"driver {driver[1]}" if driver else ""
     supported = _supported(parts[1])
     for domain, clocks in supported.items():
-        found.clock_range(domain, clocks, "Supported Clocks")
+        found.clock_range(domain, min(clocks), max(clocks), "Supported Clocks")
     if supported and not names[0]:  # `nvidia-smi -q -d SUPPORTED_CLOCKS` names no product
         return found.found
     if not names[0] or "Max Clocks/Memory" not in fields:

@@ -54,7 +54,7 @@ def _identity(found: Findings, samples: Samples) -> None:
         found.query(key, number, place, unit)
     for domain, clocks in (("core", facts.core_clocks), ("memory", facts.memory_clocks)):
         if clocks:
-            found.clock_range(domain, clocks, place)
+            found.clock_range(domain, min(clocks), max(clocks), place)
 
 
 def _place(value: Value) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,10 +79,10 @@ class Findings:
         self.query("name", name, place)
         self.query("vendor", vendor, place)
 
-    def clock_range(self, domain: str, clocks: Sequence[Any], place: str) -> None:
+    def clock_range(self, domain: str, low: Any, high: Any, place: str) -> None:
         """Add the lowest and the highest clock of ``core`` or ``memory`` [MHz]."""
-        for end, clock in (("min", min(clocks)), ("max", max(clocks))):
-            self.query(f"clocks.{domain}_{end}", clock, place, "MHz")
+        self.query(f"clocks.{domain}_min", low, place, "MHz")
+        self.query(f"clocks.{domain}_max", high, place, "MHz")
 
     def number(self, value: Any, place: str, unit: str = "") -> float:
         """Return a number above zero.

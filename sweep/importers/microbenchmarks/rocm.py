@@ -87,9 +87,7 @@ def _smi(source: Source) -> list[Measurement]:
         found.query("name", series[1], "Card series")
     found.query("vendor", "AMD", "Card series")
     for _, domain, low, high, place in ranges:
-        kind = ("core", "memory")[domain == "m"]
-        found.query(f"clocks.{kind}_min", low, place, "MHz")
-        found.query(f"clocks.{kind}_max", high, place, "MHz")
+        found.clock_range("memory" if domain == "m" else "core", low, high, place)
     return found.found
 
 
@@ -108,8 +106,7 @@ def _amd_smi(source: Source) -> list[Measurement]:
     for domain, place in (("core", "SYS|GFX_0"), ("memory", "MEM|MEM_0")):
         part = re.search(rf"^( +)({place}):\n((?:\1 .*\n?)+)", source.text, re.MULTILINE)
         if part and (clocks := _CLOCK.findall(part[3])):
-            found.query(f"clocks.{domain}_min", clocks[0], part[2], "MHz")
-            found.query(f"clocks.{domain}_max", max(clocks, key=int), part[2], "MHz")
+            found.clock_range(domain, clocks[0], max(clocks, key=int), part[2])
     if not found.found:
         raise source.error("neither 'MARKET_NAME' nor clocks: give the text of `amd-smi static`")
     return found.found
