@@ -140,8 +140,8 @@ def share_chart(summary: Answer, name: str, title: str) -> Chart | None:
         return None
     order = list(dict.fromkeys(value["group"] for value in values))
     kinds = list(dict.fromkeys(value["what"] for value in values))
-    palette = list(draw.PALETTE) if len(kinds) <= len(draw.PALETTE) else {"scheme": "tableau20"}
-    scale = {"range": palette} if isinstance(palette, list) else palette
+    is_few = len(kinds) <= len(draw.PALETTE)
+    scale = {"range": list(draw.PALETTE)} if is_few else {"scheme": "tableau20"}
     return {
         "title": {"text": title, "subtitle": _first(len(summary), GROUPS, "groups")},
         "width": 480,

@@ -36,7 +36,9 @@ def check_complete(analysis: Analysis, text: str) -> None:
     PtxError
         A loop has no trip count, or the shape of a block matters and is not known.
     """
-    if analysis.block is None and (name := _further_index(analysis)):
+    read = (o for instruction in analysis.function.instructions() for o in instruction.operands)
+    further = (index for index in read if index in ("%tid.y", "%tid.z"))
+    if analysis.block is None and (name := next(further, "")):
         raise PtxError(f"the kernel reads {name}: give its block, such as --block 32,8")
     if loops := analysis.open_loops:
         named = list({x.label.name: x for x in loops}.values())
@@ -51,15 +53,6 @@ def check_complete(analysis: Analysis, text: str) -> None:
             f"the text does not tell how often loops repeat: give {', '.join(listed)}; "
             "N is a number, or an expression over sizes, such as n/16 with --size n=4096"
         )
-
-
-def _further_index(analysis: Analysis) -> str | None:
-    """Return the name of an index in y or z that the kernel reads."""
-    for instruction in analysis.function.instructions():
-        for operand in instruction.operands:
-            if operand in ("%tid.y", "%tid.z"):
-                return str(operand)
-    return None
 
 
 def _where(loop: Loop, text: str) -> str:
