@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sweep.errors import QueryError
 from sweep.fields import PARAMETER, PROBLEM
 from sweep.fronts import knee
 from sweep.query import Answer, Row, best, pareto
+from sweep.query.answer import rows_by
 from sweep.query.grid import CLOCKS, Grid, grids_of
 from sweep.query.question import DEFAULT_BY
 from sweep.query.resting import resting_note
@@ -25,7 +27,7 @@ from sweep.query.tuning import PREFERRED, conclusions, tunings
 MOST_ROWS, MOST_PAIRS = 48, 16
 """Most rows of a table, and most results with a row each; questions show the others."""
 
-Key = tuple[str, str, str]
+Key = tuple[Any, ...]
 """Kernel, device and model."""
 
 Fronts = Mapping[Key, Sequence[Row]]
@@ -212,11 +214,9 @@ def fronts_of(results: Any) -> tuple[Fronts, tuple[str, ...]]:
         answer = pareto(results)
     except QueryError:
         return {}, ()
-    fronts: dict[Key, list[Row]] = defaultdict(list)
-    for row in answer:
-        if row["energy"] is not None:
-            fronts[row["kernel"], row["device"], row["model"]].append(row)
-    return fronts, tuple(note for note in answer.notes if isinstance(note, Stars))
+    known = [row for row in answer if row["energy"] is not None]
+    notes = tuple(note for note in answer.notes if isinstance(note, Stars))
+    return rows_by(known, DEFAULT_BY), notes
 
 
 def saving(front: Sequence[Row]) -> float:
@@ -236,36 +236,35 @@ def fronts_text(fronts: Fronts, notes: Iterable[str]) -> str:
     energy of the fastest.
     """
     notes = _wrapped(notes)
-    keys = list(fronts)[:MOST_ROWS]
-    devices = list(dict.fromkeys(device for _, device, _ in fronts))
-    places = [
-        ["", title, *(key[i] for key in keys)]
-        for i, title in enumerate(DEFAULT_BY)
-        if len({key[i] for key in fronts}) > 1 or i == 0
-    ]
-    places.append(["", "points", *(f"{len(fronts[key]):>6}" for key in keys)])
-    head = ("clocks", "time", "energy*" if notes else "energy")
-    chosen = {"fastest": lambda front: front[0], "knee": _knee, "least energy": lambda f: f[-1]}
+    names = [set(of_kind) for of_kind in zip(*fronts, strict=True)]  # kernels, devices, models
+    varied = [i for i, of_kind in enumerate(names) if len(of_kind) > 1 or i == 0]
+    shown = dict(islice(fronts.items(), MOST_ROWS))
     for narrow in range(4):
-        columns = places[: -1 if narrow > 1 else None]
-        for title, choose in chosen.items():
-            points: list[tuple[str, ...]] = [
-                head,
-                *(_point(choose(fronts[key]), fronts[key][0], title) for key in keys),
-            ]
-            if narrow > 2 and title == "fastest":
-                points = [point[:2] for point in points]
-            if title != "knee" or not narrow:
-                columns.append([title, *aligned(points, right=(1, 2))])
-        lines = aligned(list(zip(*columns, strict=True)))
+        lines = _fronts_lines(shown, varied, narrow, "energy*" if notes else "energy")
         if max(map(len, lines)) <= terminal_width():
             break
-    where = f" on {devices[0]}" if len(devices) == 1 else ""
-    if len(fronts) > len(keys):
-        lines.append(f"... and {len(fronts) - len(keys)} more fronts: sweep pareto")
+    where = f" on {min(names[1])}" if len(names[1]) == 1 else ""
+    if len(fronts) > len(shown):
+        lines.append(f"... and {len(fronts) - len(shown)} more fronts: sweep pareto")
     what = f"{'two' if narrow else 'three'} points of each Pareto front"
     first = f"Time against energy{where}: {what}, the others relative to the fastest"
     return "\n".join([*_wrapped([first]), "", *lines, *notes])
+
+
+def _fronts_lines(fronts: Fronts, varied: Sequence[int], narrow: int, energy: str) -> list[str]:
+    """Return a line for each front, the narrower (0 to 3) the less is in it."""
+    columns = [["", DEFAULT_BY[i], *(key[i] for key in fronts)] for i in varied]
+    if narrow < 2:
+        columns.append(["", "points", *(f"{len(front):>6}" for front in fronts.values())])
+    chosen = {"fastest": lambda front: front[0], "knee": _knee, "least energy": lambda f: f[-1]}
+    for title, choose in chosen.items():
+        points: list[tuple[str, ...]] = [("clocks", "time", energy)]
+        points += [_point(choose(front), front[0], title) for front in fronts.values()]
+        if narrow == 3 and title == "fastest":
+            points = [point[:2] for point in points]
+        if not (narrow and title == "knee"):
+            columns.append([title, *aligned(points, right=(1, 2))])
+    return aligned(list(zip(*columns, strict=True)))
 
 
 def _point(row: Row, fastest: Row, title: str) -> tuple[str, str, str]:
