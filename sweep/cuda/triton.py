@@ -215,15 +215,8 @@ def jobs_of(
     SweepError
         The signature does not fit the kernel.
     """
-    if not re.fullmatch(r"sm_[0-9]{2,3}", target):
-        amd = "; AMD's machine code is not read, but kernel files such as triton_matmul know it"
-        amd *= re.match("(hip:)?gfx", target) is not None
-        raise SweepError(f"--target {target}: must be NVIDIA's, such as sm_80 or sm_90{amd}")
     names = list(kernel.function.arg_names)
-    for name in dict.fromkeys(name for config in configs for name in config):
-        what = f"configuration: {name} is no argument of the kernel"
-        what += f", but an option of AMD's compiler: leave it out for {target}" * (name in AMD)
-        check_known(name, [*names, *OPTIONS], what, "", SweepError)
+    _check(names, configs, target)
     words = _words(text, [n for n in names if n not in configs[0] and n not in kernel.heuristics])
     constexprs = {parameter.name for parameter in kernel.function.params if parameter.is_constexpr}
     types, constants, divisible = {}, {}, []
@@ -251,6 +244,18 @@ def jobs_of(
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
         jobs.append(Job(place, target, signature, own, tuple(divisible), options, key))
     return jobs
+
+
+def _check(names: Sequence[str], configs: Sequence[Config], target: str) -> None:
+    """Refuse a target that is not NVIDIA's, and configurations with other names than a kernel."""
+    if not re.fullmatch(r"sm_[0-9]{2,3}", target):
+        amd = "; AMD's machine code is not read, but kernel files such as triton_matmul know it"
+        amd *= re.match("(hip:)?gfx", target) is not None
+        raise SweepError(f"--target {target}: must be NVIDIA's, such as sm_80 or sm_90{amd}")
+    for name in dict.fromkeys(name for config in configs for name in config):
+        what = f"configuration: {name} is no argument of the kernel"
+        what += f", but an option of AMD's compiler: leave it out for {target}" * (name in AMD)
+        check_known(name, [*names, *OPTIONS], what, "", SweepError)
 
 
 def _words(text: str, names: Sequence[str]) -> dict[str, str]:

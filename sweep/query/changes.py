@@ -275,11 +275,7 @@ def _of_kernel(
     name = old.resolve(objective)
     if name not in new.variables:
         raise QueryError(f"kernel '{new.kernel}' has no variable '{name}' in the later results")
-    lost, gained = ([d for d in a.dims if d not in b.dims] for a, b in ((old, new), (new, old)))
-    if lost or gained:
-        sides = ((lost, "before"), (gained, "after"))
-        only = " and ".join(f"{', '.join(dims)} only {when}" for dims, when in sides if dims)
-        raise QueryError(f"kernel '{old.kernel}': other dimensions ({only})")
+    _check_dimensions(old, new)
     places = {dim: common_labels(old, new, dim) for dim in old.dims}
     asked = {dim_of(old, name) for name in by}
     # Measured times have no model.
@@ -303,6 +299,14 @@ def _of_kernel(
         for change in sorted(found, key=_but_model):
             change.add(common.read({**block, **change.where}), numbers)
     return found
+
+
+def _check_dimensions(old: Grid, new: Grid) -> None:
+    """Refuse two results of a kernel with different dimensions."""
+    sides = (("before", old, new), ("after", new, old))
+    lacks = ((when, [d for d in one.dims if d not in other.dims]) for when, one, other in sides)
+    if only := " and ".join(f"{', '.join(dims)} only {when}" for when, dims in lacks if dims):
+        raise QueryError(f"kernel '{old.kernel}': other dimensions ({only})")
 
 
 def _but_model(change: Change) -> list[int]:
