@@ -59,8 +59,9 @@ def losses(problem: Array, score: Array, measured: Array, k: int) -> Array:
     Returns
     -------
     array
-        The loss of each problem [1]. Where rows share a score it is the exact expectation over
-        their orders; if all scores are equal, the ranking is a random one.
+        The loss of each problem [1]. Of rows that tie one is among the first, as in an answer of
+        :func:`sweep.query.top`; the loss is the exact expectation over which one. If all scores are
+        equal, the ranking is a random one.
     """
     found = np.empty(int(problem.max()) + 1)
     for those, rows in matrices(problem):
@@ -69,22 +70,65 @@ def losses(problem: Array, score: Array, measured: Array, k: int) -> Array:
     return found
 
 
+def _first_of(score: Array, k: int) -> tuple[Array, Array, Array]:
+    """Return what of each tie is among the first k of each line.
+
+    Of rows that tie one comes at its place, as in an answer of :func:`sweep.query.top`. A second
+    one of each comes after all ties, then a third, and so on.
+
+    Parameters
+    ----------
+    score : array, shape (lines, rows)
+        The ranking's scores, smallest first; infinite for rows that come last.
+    k : int
+        How many are chosen of each line; all, if it has fewer.
+
+    Returns
+    -------
+    tie : array of int
+        For each row the number of the rows of its line with this score.
+    taken, size : array of int
+        How many of these are chosen, and how many there are.
+    """
+    order = np.argsort(score, axis=1, kind="stable")
+    ordered = np.take_along_axis(score, order, axis=1)
+    begins = np.ones(score.shape, bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    places = np.arange(score.shape[1])
+    turn = places - np.maximum.accumulate(np.where(begins, places, 0), axis=1)
+    turn[~np.isfinite(ordered)] += len(places)
+    chosen, tie = np.zeros(score.shape, bool), np.empty(score.shape, np.int64)
+    np.put_along_axis(chosen, np.argsort(turn, axis=1, kind="stable")[:, :k], True, axis=1)
+    numbers = np.cumsum(begins).reshape(score.shape) - 1
+    taken = np.bincount(numbers.ravel(), chosen.ravel()).astype(np.int64)
+    np.put_along_axis(tie, order, numbers, axis=1)
+    return tie, taken[tie], np.bincount(tie.ravel())[tie]
+
+
 def _expected_smallest(score: Array, times: Array, k: int) -> Array:
-    """Return the expected smallest time among the first k of each line."""
-    k = min(k, score.shape[1])
+    """Return the expected smallest time among the first k of each line.
+
+    Parameters
+    ----------
+    score, k
+        As for :func:`_first_of`; any of those that tie may be the first of them. If all scores of
+        a line are equal, the ranking is a random one.
+    times : array, shape (lines, rows)
+        The measured times.
+    """
     order = np.argsort(times, axis=1, kind="stable")
-    times, score = (np.take_along_axis(a, order, axis=1) for a in (times, score))
-    last = np.partition(score, k - 1, axis=1)[:, k - 1 : k]
-    sure, tied = score < last, score == last
-    drawn = k - sure.sum(axis=1, keepdims=True)
-    limit = np.where(sure, times, np.inf).min(axis=1, keepdims=True)
-    # Probability that no tied row up to a place is drawn: it falls at the tied rows.
-    before = np.cumsum(tied, axis=1) - tied
-    left = tied.sum(axis=1, keepdims=True) - before
-    step = np.where(tied, np.maximum(left - drawn, 0) / np.maximum(left, 1), 1.0)
-    missed = np.cumprod(step, axis=1)
-    chance = np.concatenate([np.ones_like(limit), missed[:, :-1]], axis=1) - missed
-    return (chance * np.minimum(times, limit)).sum(axis=1)
+    tie, taken, size, times = (
+        np.take_along_axis(part, order, axis=1) for part in (*_first_of(score, k), times)
+    )
+    by_tie = np.argsort(tie, axis=None, kind="stable")  # of each tie the fastest first
+    starts = np.flatnonzero(np.diff(tie.ravel()[by_tie], prepend=-1))
+    before = np.empty(tie.size, np.int64)
+    before[by_tie] = np.arange(tie.size) - np.repeat(starts, np.diff(starts, append=tie.size))
+    left = size - before.reshape(tie.shape)
+    # Probability that no row up to a place is chosen: it falls at rows of which some are.
+    missed = np.cumprod(np.where(taken > 0, np.maximum(left - taken, 0) / left, 1.0), axis=1)
+    chance = np.concatenate([np.ones((len(times), 1)), missed[:, :-1]], axis=1) - missed
+    return np.asarray((chance * times).sum(axis=1))
 
 
 def hits(score: Array, listed: Array, k: int) -> Array:
@@ -92,26 +136,13 @@ def hits(score: Array, listed: Array, k: int) -> Array:
 
     Parameters
     ----------
-    score : array, shape (problems, configurations)
-        The ranking's scores, smallest first; infinite for configurations without one, which are
+    score, k
+        As for :func:`losses`, a line for each problem; configurations with an infinite score are
         never chosen.
     listed : array of bool
         Of the same shape.
-    k : int
-        How many are chosen.
     """
-    k = min(k, score.shape[1])
-    last = np.partition(score, k - 1, axis=1)[:, k - 1 : k]
-    finite = np.isfinite(score)
-    sure, tied = (score < last) & finite, (score == last) & finite
-    surely = (sure & listed).any(axis=1)
-    ties, found = tied.sum(axis=1), (tied & listed).sum(axis=1)
-    drawn = np.minimum(k - sure.sum(axis=1), ties)
-    missed = np.ones(len(score))
-    for i in range(k):  # drawing one after the other
-        share = np.maximum(ties - found - i, 0) / np.maximum(ties - i, 1)
-        missed = np.where(i < drawn, missed * share, missed)
-    return np.where(surely, 1.0, 1.0 - missed)
+    return 1.0 - _expected_smallest(score, np.where(listed & np.isfinite(score), 0.0, 1.0), k)
 
 
 def rank_correlations(problem: Array, score: Array, measured: Array) -> Array:

@@ -180,7 +180,7 @@ def _repeats(grid: Grid, names: tuple[str, ...], select: Mapping[str, Any]) -> i
 
 
 def _top(data: Any, n: int, select: Mapping[str, Any] | None, where: str | None) -> query.Answer:
-    answer = query.top(data, n, select=select, where=where)
+    answer = query.top(data, n, select=select, where=where, ties=True)
     if not len(answer):
         notes = f"({'; '.join(answer.notes)})" if answer.notes else ""
         raise QueryError(f"there is no valid configuration to export {notes}")

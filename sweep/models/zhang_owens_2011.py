@@ -497,7 +497,7 @@ MODEL = Model(
     ),
     doi="10.1109/HPCA.2011.5749745",
     purpose="the bottleneck: instructions, shared or global memory, and what conflicts cost",
-    accuracy=(39, 19, 3.2),
+    accuracy=(27, 19, 3.2),
     symbols=SYMBOLS,
     inputs=INPUTS,
     fields=(

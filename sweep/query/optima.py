@@ -18,7 +18,7 @@ from sweep.query.counts import UNMET, why_empty
 from sweep.query.filters import those_that_fit
 from sweep.query.grid import CLOCKS, POWER_VARIABLES, Grid
 from sweep.query.pictures import folded
-from sweep.query.question import KernelPart, Question, ask, check_rows
+from sweep.query.question import MAX_ROWS, KernelPart, Question, ask, check_rows
 from sweep.query.reduce import distinct_best, reduce
 from sweep.query.reduce import sample as sampled
 from sweep.query.resting import names_in, resting_note, starred
@@ -28,6 +28,8 @@ from sweep.reduction import BEST, FRONT, Keep, Kept
 SHOWN = ("execution_time", "power", "energy", "actual_core_clock", "occupancy")
 """Results in every row, if they are stored."""
 EXPLAINING = ("regime", "bound")
+TIES, MOST_KEPT = 64, 10_000
+"""Rows that are looked at for each one asked for, as some may tie, and how many at most."""
 NUMBERS = (STACKED, PROBLEM)
 """Coordinates that are shown only where they form groups."""
 
@@ -109,8 +111,12 @@ def top(
     select: Mapping[str, Any] | None = None,
     include: Sequence[str] = (),
     distinct: Sequence[str] = (),
+    ties: bool = False,
 ) -> Answer:
     """Return the ``n`` best configurations, of everything or of every group.
+
+    Of configurations of a kernel, device and model that tie only the first in dimension order is
+    given, unless ``ties``.
 
     Parameters
     ----------
@@ -124,11 +130,13 @@ def top(
         Dimensions, and ``"kernel"``, in which the rows of a group differ: of all configurations
         with the same values there the best is given. ``distinct=["tile", "block_size"]`` leaves out
         those that differ from a better one in nothing but clocks or other parameters.
+    ties : bool
+        Whether all configurations that tie are given; they are with ``distinct``.
 
     Returns
     -------
     Answer
-        Rows in order, with their ``rank``; equal configurations in dimension order.
+        Rows in order, with their ``rank``.
 
     Raises
     ------
@@ -148,9 +156,9 @@ def top(
         question, kept = distinct_best(question, tuple(dict.fromkeys(by)), int(n))
         title += f", distinct in {', '.join(distinct)}"
     check_rows(min(int(n), points) * question.n_groups, "ask for fewer")
-    answer = _answer(question, title, keep, include, kept)
-    if distinct:
-        return answer
+    if distinct or ties:
+        return _answer(question, title, keep, include, kept)
+    answer = _answer(question, title, keep, include, _untied(question, int(n)))
     dims = {name for part in question.parts for name in (*part.grid.dims, *part.grid.stacked)}
     return replace(answer, picture=partial(folded, answer, by, dims))
 
@@ -242,6 +250,34 @@ def sample(
 
 
 # ---------------------------------------------------------------------------- rows
+
+
+def _untied(question: Question, n: int) -> Kept:
+    """Return the ``n`` best of each group, of those that tie in a kernel, device and model one."""
+    asked, most = n, min(TIES * n, MOST_KEPT, MAX_ROWS // max(question.n_groups, 1))
+    while True:
+        kept = reduce(question, Keep("smallest", asked))
+        first = _first_of_ties(question, kept)
+        found = np.bincount(kept.groups[first], minlength=question.n_groups)
+        is_short = (found < n) & (np.bincount(kept.groups, minlength=len(found)) == asked)
+        if asked >= most or not is_short.any():
+            columns = tuple(column[first] for column in kept.columns)
+            kept = Kept(kept.groups[first], columns, kept.positions[first])
+            return Keep("smallest", n).merged([kept])
+        asked = min(8 * asked, most)
+
+
+def _first_of_ties(question: Question, kept: Kept) -> Array:
+    """Return which rows have a value that no row before has, of their kernel, device and model."""
+    apart = np.zeros((3, len(kept.positions)))
+    for number, (part, _, offset) in enumerate(question.numbered):
+        mine = (kept.positions >= offset) & (kept.positions < offset + part.grid.points)
+        places = part.places(kept.positions[mine] - offset)
+        apart[0, mine] = number
+        for row, name in enumerate(("device", "model"), 1):
+            apart[row, mine] = places.get(name, 0)
+    _, first = np.unique([kept.groups, *kept.columns, *apart], axis=1, return_index=True)
+    return np.sort(first)
 
 
 def _answer(

@@ -9,19 +9,35 @@ from sweep.measurements.by_problem import hits, losses, quantile_groups, rank_co
 from sweep.query.agreement import found_by, spearman
 
 RANDOM = np.random.default_rng(7)
-PROBLEM = RANDOM.permutation(np.repeat(np.arange(40), RANDOM.integers(1, 9, 40)))
+PROBLEM = RANDOM.permutation(np.repeat(np.arange(40), RANDOM.integers(1, 7, 40)))
 MEASURED = RANDOM.integers(1, 20, len(PROBLEM)).astype(float)
 SCORE = np.where(RANDOM.random(len(PROBLEM)) < 0.2, np.inf,
                  RANDOM.integers(1, 4, len(PROBLEM)).astype(float))  # fmt: skip
 
 
-@pytest.mark.parametrize("k", [1, 3, 10])
-def test_losses__are_those_of_each_problem_ties_included(k):
+def measured_first(score, k):
+    """Yield the first k rows for each order of ties: one of each tie, a second one of each, ..."""
+    ties = [[i for i, s in enumerate(score) if s == value] for value in sorted({*score})]
+    for orders in itertools.product(*map(itertools.permutations, ties)):
+        finite, last = (
+            [o for o in orders if np.isfinite(score[o[0]]) == known] for known in (1, 0)
+        )
+        turns = [i for turn in itertools.zip_longest(*finite) for i in turn if i is not None]
+        yield [*turns, *itertools.chain(*last)][:k]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 10])
+def test_losses__are_means_over_which_of_a_tie_comes_first(k):
     found = losses(PROBLEM, SCORE, MEASURED, k)
     for problem in range(40):
-        own = problem == PROBLEM
-        _, smallest = found_by(SCORE[own], MEASURED[own], k)
-        assert found[problem] == pytest.approx(smallest / MEASURED[own].min() - 1.0, abs=1e-12)
+        score, measured = SCORE[problem == PROBLEM], MEASURED[problem == PROBLEM]
+        smallest = np.mean([measured[rows].min() for rows in measured_first(score, k)])
+        assert found[problem] == pytest.approx(smallest / measured.min() - 1.0, abs=1e-12)
+    random = losses(PROBLEM, np.zeros(len(PROBLEM)), MEASURED, k)
+    for problem in range(40):
+        own = MEASURED[problem == PROBLEM]
+        _, smallest = found_by(np.zeros(len(own)), own, k)
+        assert random[problem] == pytest.approx(smallest / own.min() - 1.0, abs=1e-12)
 
 
 def test_rank_correlations__are_those_of_each_problem():
@@ -33,17 +49,14 @@ def test_rank_correlations__are_those_of_each_problem():
     assert np.isfinite(found).any()
 
 
-def test_hits__are_the_share_of_orders_of_ties_with_a_listed_one():
+def test_hits__are_the_share_of_first_ones_with_a_listed_one():
     score = RANDOM.integers(0, 3, (60, 5)).astype(float)
     score[RANDOM.random(score.shape) < 0.2] = np.inf
     listed = RANDOM.random(score.shape) < 0.3
     for k in (1, 2, 3, 10):
         found = hits(score, listed, k)
-        for line, wanted, value in zip(score, listed, found, strict=True):
-            usable = [i for i in range(5) if np.isfinite(line[i])]
-            orders = [o for o in itertools.permutations(usable)
-                      if all(line[a] <= line[b] for a, b in itertools.pairwise(o))]  # fmt: skip
-            expected = np.mean([wanted[list(o[:k])].any() for o in orders])
+        for line, wanted, value in zip(score, listed & np.isfinite(score), found, strict=True):
+            expected = np.mean([wanted[rows].any() for rows in measured_first(line, k)])
             assert value == pytest.approx(expected, abs=1e-12)
 
 

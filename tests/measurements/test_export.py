@@ -56,7 +56,7 @@ def module(path: Path) -> ModuleType:
 
 
 def top(data: Any, n: int, names: tuple[str, ...]) -> list[tuple]:
-    return [tuple(row[name] for name in names) for row in query.top(data, n)]
+    return [tuple(row[name] for name in names) for row in query.top(data, n, ties=True)]
 
 
 # ---------------------------------------------------------------------------- Kernel Tuner
@@ -188,7 +188,7 @@ def pruned_as_triton_does(configs: list[dict], nargs: dict, prune_configs_by: di
 def test_triton_keeps_the_best(predictions):
     tuned = module(export(predictions, "triton", n=20).path)
     assert tuned.top_k == 20
-    rows = query.top(predictions, 400)
+    rows = query.top(predictions, 400, ties=True)
     every = [{name: row[name] for name in tuned.NAMES} for row in rows]
     kept = pruned_as_triton_does(every[::-1], {"image": object()}, tuned.prune_configs_by)
     assert sorted(map(str, kept)) == sorted(map(str, every[:20]))
@@ -235,7 +235,7 @@ def test_csv_parquet_and_dataframe_hold_the_same(predictions):
     pandas = pytest.importorskip("pandas")
     assert export(predictions, "csv", n=30).rows == 30
     rows = list(csv.DictReader(io.StringIO(Path("convolution_milo.csv").read_text())))
-    frame = query.top(predictions, 30).to_dataframe()
+    frame = query.top(predictions, 30, ties=True).to_dataframe()
     assert [float(row["execution_time"]) for row in rows] == frame["execution_time"].tolist()
     pytest.importorskip("pyarrow")
     export(predictions, "parquet", n=30)

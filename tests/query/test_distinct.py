@@ -20,7 +20,7 @@ ONE = synthetic.dataset(parameters={"block_size": (64, 128, 256), "layout": ("ro
 
 def by_hand(data, n, distinct, by=(), **options) -> list[dict]:
     """Return the rows by a look at all of them, in order."""
-    every = top(data, 1_000_000, by=by, **options)
+    every = top(data, 1_000_000, by=by, ties=True, **options)
     seen, found = {}, []
     for row in every:
         group = tuple(row[name] for name in by)

@@ -65,9 +65,18 @@ def names_of(row):
 
 def test_top_is_that_of_brute_force(source):
     expected = [p for p in points() if p["execution_time"] < 1.1 * p["fastest"]]
-    found = sweep.top(source, 10_000, where=WHERE).rows
+    found = sweep.top(source, 10_000, where=WHERE, ties=True).rows
     assert len(found) == len(expected) and 0 < len(found) < len([*points()])
     assert [r["execution_time"] for r in found] == sorted(p["execution_time"] for p in expected)
+    first = {}  # of those that tie in a kernel, device and model
+    for row in found:
+        first.setdefault(
+            tuple(row[name] for name in ("kernel", "device", "model", "execution_time")), row
+        )
+    assert len(first) < len(found)
+    for n in (1, 7, 10_000):
+        rows = [row | {"rank": i + 1} for i, row in enumerate(first.values())][:n]
+        assert sweep.top(source, n, where=WHERE).rows == rows
 
 
 def test_least_energy_near_the_fastest(source):
@@ -107,7 +116,9 @@ def test_all_questions_and_selections(source):
     assert sum(row["count"] for row in bins) == len(kept)
     front = sweep.pareto(source, where=WHERE, select={**select, "device": "gtx_980_paper"}).rows
     assert front and all(row["core_clock_ratio"] == 0.8 for row in front)
-    exact = sweep.top(source, 1000, where="execution_time == fastest", select=select).rows
+    exact = sweep.top(
+        source, 1000, where="execution_time == fastest", select=select, ties=True
+    ).rows
     assert {r["execution_time"] for r in exact} == {*least.values()}
 
 
@@ -131,5 +142,5 @@ def test_results_without_times_say_so():
 
 def test_a_name_of_the_kernel_wins():
     data = sweep.evaluate(PLAN)["mat_tiled"].to_dataset().rename(tile="fastest")
-    rows = query.top(data, 1000, where="fastest == 16").rows
+    rows = query.top(data, 1000, where="fastest == 16", ties=True).rows
     assert rows and {row["fastest"] for row in rows} == {16}
