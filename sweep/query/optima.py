@@ -28,6 +28,10 @@ from sweep.reduction import BEST, FRONT, Keep, Kept
 SHOWN = ("execution_time", "power", "energy", "actual_core_clock", "occupancy")
 """Results in every row, if they are stored."""
 EXPLAINING = ("regime", "bound")
+APART = ("device", "model", PROBLEM)
+"""Dimensions along which configurations do not tie, besides problem sizes."""
+ALIKE = ("execution_time", "energy")
+"""Objectives of which equal values show that a parameter has no effect."""
 TIES, MOST_KEPT = 64, 10_000
 """Rows that are looked at for each one asked for, as some may tie, and how many at most."""
 NUMBERS = (STACKED, PROBLEM)
@@ -115,8 +119,8 @@ def top(
 ) -> Answer:
     """Return the ``n`` best configurations, of everything or of every group.
 
-    Of configurations of a kernel, device and model that tie only the first in dimension order is
-    given, unless ``ties``.
+    Of configurations of a kernel, device, model and problem whose time or energy ties only the
+    first in dimension order is given, unless ``ties``.
 
     Parameters
     ----------
@@ -131,7 +135,8 @@ def top(
         with the same values there the best is given. ``distinct=["tile", "block_size"]`` leaves out
         those that differ from a better one in nothing but clocks or other parameters.
     ties : bool
-        Whether all configurations that tie are given; they are with ``distinct``.
+        Whether all configurations that tie are given; they are with ``distinct``, and with other
+        objectives.
 
     Returns
     -------
@@ -158,7 +163,8 @@ def top(
     check_rows(min(int(n), points) * question.n_groups, "ask for fewer")
     if distinct or ties:
         return _answer(question, title, keep, include, kept)
-    answer = _answer(question, title, keep, include, _untied(question, int(n)))
+    kept = _untied(question, int(n)) if objective in ALIKE else None
+    answer = _answer(question, title, keep, include, kept)
     dims = {name for part in question.parts for name in (*part.grid.dims, *part.grid.stacked)}
     return replace(answer, picture=partial(folded, answer, by, dims))
 
@@ -253,7 +259,7 @@ def sample(
 
 
 def _untied(question: Question, n: int) -> Kept:
-    """Return the ``n`` best of each group, of those that tie in a kernel, device and model one."""
+    """Return the ``n`` best of each group, one of those that tie."""
     asked, most = n, min(TIES * n, MOST_KEPT, MAX_ROWS // max(question.n_groups, 1))
     while True:
         kept = reduce(question, Keep("smallest", asked))
@@ -268,15 +274,16 @@ def _untied(question: Question, n: int) -> Kept:
 
 
 def _first_of_ties(question: Question, kept: Kept) -> Array:
-    """Return which rows have a value that no row before has, of their kernel, device and model."""
-    apart = np.zeros((3, len(kept.positions)))
+    """Return the rows with a value that no row before has of their kernel and :data:`APART`."""
+    apart = np.zeros(len(kept.positions))
     for number, (part, _, offset) in enumerate(question.numbered):
         mine = (kept.positions >= offset) & (kept.positions < offset + part.grid.points)
-        places = part.places(kept.positions[mine] - offset)
-        apart[0, mine] = number
-        for row, name in enumerate(("device", "model"), 1):
-            apart[row, mine] = places.get(name, 0)
-    _, first = np.unique([kept.groups, *kept.columns, *apart], axis=1, return_index=True)
+        code = np.full(mine.sum(), number)
+        for dim, place in part.places(kept.positions[mine] - offset).items():
+            if dim in APART or part.grid.long_name(dim).startswith("problem size"):
+                code = code * part.grid.sizes[dim] + place
+        apart[mine] = code
+    _, first = np.unique([kept.groups, *kept.columns, apart], axis=1, return_index=True)
     return np.sort(first)
 
 

@@ -68,11 +68,9 @@ def test_top_is_that_of_brute_force(source):
     found = sweep.top(source, 10_000, where=WHERE, ties=True).rows
     assert len(found) == len(expected) and 0 < len(found) < len([*points()])
     assert [r["execution_time"] for r in found] == sorted(p["execution_time"] for p in expected)
-    first = {}  # of those that tie in a kernel, device and model
+    first, apart = {}, ("kernel", "device", "model", "n", "execution_time")
     for row in found:
-        first.setdefault(
-            tuple(row[name] for name in ("kernel", "device", "model", "execution_time")), row
-        )
+        first.setdefault(tuple(map(row.get, apart)), row)  # of those that tie
     assert len(first) < len(found)
     for n in (1, 7, 10_000):
         rows = [row | {"rank": i + 1} for i, row in enumerate(first.values())][:n]
