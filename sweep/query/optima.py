@@ -260,7 +260,9 @@ def sample(
 
 def _untied(question: Question, n: int) -> Kept:
     """Return the ``n`` best of each group, one of those that tie."""
-    asked, most = n, min(TIES * n, MOST_KEPT, MAX_ROWS // max(question.n_groups, 1))
+    most = max(n, min(TIES * n, MOST_KEPT, MAX_ROWS // max(question.n_groups, 1)))
+    is_stored = all(part.grid.planned is None for part in question.parts)
+    asked = n if is_stored else most  # what is not stored is evaluated once
     while True:
         kept = reduce(question, Keep("smallest", asked))
         first = _first_of_ties(question, kept)

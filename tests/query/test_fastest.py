@@ -75,6 +75,8 @@ def test_top_is_that_of_brute_force(source):
     for n in (1, 7, 10_000):
         rows = [row | {"rank": i + 1} for i, row in enumerate(first.values())][:n]
         assert sweep.top(source, n, where=WHERE).rows == rows
+    rows = sweep.top(source, 9, "occupancy", sense="max").rows  # where ties say nothing
+    assert len(rows) == 9 > len({row["occupancy"] for row in rows})
 
 
 def test_least_energy_near_the_fastest(source):
