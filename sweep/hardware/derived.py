@@ -173,9 +173,11 @@ def type_latencies(device: DeviceFacts) -> Value | None:
 
 
 def dram_read_share(device: DeviceFacts) -> float | None:
-    """Measured DRAM read bandwidth over the peak; 0.85, as the GTX 285 sustains, without one."""
-    read, triad = (device.number(f"microbenchmark.dram_{of}_bandwidth") for of in ("read", "triad"))
-    measured, peak = read or triad, device.number("chip.memory_bandwidth")
+    """Measured DRAM read (or triad) bandwidth over the peak; 0.85, of a GTX 285, without one."""
+    measured = device.number(
+        "microbenchmark.dram_read_bandwidth", "microbenchmark.dram_triad_bandwidth"
+    )
+    peak = device.number("chip.memory_bandwidth")
     return min(measured / peak, 1.0) if measured and peak else 0.85
 
 

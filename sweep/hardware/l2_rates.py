@@ -9,14 +9,21 @@ L2_LATENCIES = "microbenchmark.l2_near_latency", "microbenchmark.l2_far_latency"
 
 # Bytes a cycle of the core clock: for each SM, or for each 32 bits of the memory bus, with which
 # slices of L2 go. RRZE's gpu-l2-cache (te42kyfo/gpu-benches, 3088b33) has 35.5 a SM of A100, 34.5
-# and 37.4 of H100 PCIe and H200, and 174 a memory controller of an L40; its gpu-cache (71a3611) has
-# 22.1 a SM of V100 and 116.5 a controller of an A40. Another kernel has 125 of an RTX 3060 Laptop
-# (YKTian-x2b/AmpereArchViaMicroBenchMark, 06b1e58: 1276 GB/s at 1.7 GHz). Turing has as much L2 for
-# each controller as compute capability 8.6. B200 serves at least 60 a SM: a product of Triton's
-# (triton-lang/triton, 0f1590d, python/tutorials/gluon/06-tcgen05.py, tiles of 128 x 128, 1,110
-# TFLOP/s) reads that much.
+# and 37.4 of H100 PCIe and H200, and 174 a memory controller of an L40; its gpu-cache has 22.1 a SM
+# of V100 (a7dc559) and 116.5 a controller of an A40 (71a3611). Another kernel has 125 of an RTX
+# 3060 Laptop (YKTian-x2b/AmpereArchViaMicroBenchMark, 06b1e58: 1276 GB/s at 1.7 GHz). Turing has as
+# much L2 for each controller as compute capability 8.6 (TU116: half). B200 serves at least 60 a SM:
+# a product of Triton's (triton-lang/triton, 0f1590d, python/tutorials/gluon/06-tcgen05.py, tiles of
+# 128 x 128, 1,110 TFLOP/s) reads that much.
 BYTES_OF_SM = {"7.0": 22.0, "8.0": 36.0, "9.0": 36.0, "10.0": 60.0}
 BYTES_OF_CONTROLLER = {"7.5": 116.5, "8.6": 116.5, "8.9": 174.0, "12.0": 174.0}
+
+
+def l2_bytes(capability: str, bus_width: float | None, n_sm: float | None) -> float:
+    """Return the bytes a cycle that L2 serves to an SM of GPUs like this one, 0 if unknown."""
+    if capability in BYTES_OF_CONTROLLER and bus_width and n_sm:
+        return min(SECTOR, BYTES_OF_CONTROLLER[capability] * bus_width / 32.0 / n_sm)
+    return BYTES_OF_SM.get(capability, 0.0)
 
 
 def l2_service(device: DeviceFacts) -> float | None:
@@ -28,10 +35,10 @@ def l2_service(device: DeviceFacts) -> float | None:
     product of 8,192 cubed in 64 x 64 tiles 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
-    rate = BYTES_OF_SM.get(device.compute_capability, 0.0)
-    bits, n_sm = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
-    if bits and n_sm and device.compute_capability in BYTES_OF_CONTROLLER:
-        rate = min(SECTOR, BYTES_OF_CONTROLLER[device.compute_capability] * bits / 32.0 / n_sm)
+    if measured and device.compute_capability not in (*BYTES_OF_SM, *BYTES_OF_CONTROLLER):
+        return measured
+    sides = device.number("chip.memory_bus_width"), device.number("chip.sm_count")
+    rate = l2_bytes(device.compute_capability, *sides)
     if measured and measured * rate <= 1.05 * SECTOR:
         return measured
     return SECTOR / rate if rate else 1.0

@@ -101,8 +101,9 @@ def calibrate_kernel(
     The few are spread evenly over the order of predicted times; measured times have no part in the
     choice. Of the logarithms of measured over predicted times the mean absolute deviation from the
     median is minimised, in which outliers count little: hit rates are added one by one, each by a
-    bounded search, while Akaike's criterion for small samples (Hurvich and Tsai 1989,
-    doi:10.1093/biomet/76.2.297) improves. Then the scale follows.
+    bounded search, while Akaike's criterion improves, with the correction that Hurvich and
+    Tsai (1989, doi:10.1093/biomet/76.2.297) give for small samples and normal errors. Then the
+    scale follows.
 
     Parameters
     ----------

@@ -28,12 +28,12 @@ from sweep.reduction import BEST, FRONT, Keep, Kept
 SHOWN = ("execution_time", "power", "energy", "actual_core_clock", "occupancy")
 """Results in every row, if they are stored."""
 EXPLAINING = ("regime", "bound")
-APART = ("device", "model", PROBLEM)
+APART = ("device", "model", PROBLEM, *CLOCKS)
 """Dimensions along which configurations do not tie, besides problem sizes."""
-ALIKE = ("execution_time", "energy")
-"""Objectives of which equal values show that a parameter has no effect."""
-TIES, MOST_KEPT = 64, 10_000
-"""Rows that are looked at for each one asked for, as some may tie, and how many at most."""
+TYING = ("execution_time", "energy")
+"""Objectives that hardly ever have the same value by chance."""
+TIES = 64
+"""Rows that are looked at for each one asked for, as some may tie; more if those do not suffice."""
 NUMBERS = (STACKED, PROBLEM)
 """Coordinates that are shown only where they form groups."""
 
@@ -119,8 +119,8 @@ def top(
 ) -> Answer:
     """Return the ``n`` best configurations, of everything or of every group.
 
-    Of configurations of a kernel, device, model and problem whose time or energy ties only the
-    first in dimension order is given, unless ``ties``.
+    Of configurations of a kernel, device, model, problem and clock whose time or energy ties only
+    the first in dimension order is given, unless ``ties``.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def top(
     check_rows(min(int(n), points) * question.n_groups, "ask for fewer")
     if distinct or ties:
         return _answer(question, title, keep, include, kept)
-    kept = _untied(question, int(n)) if objective in ALIKE else None
+    kept = _untied(question, int(n)) if objective in TYING else None
     answer = _answer(question, title, keep, include, kept)
     dims = {name for part in question.parts for name in (*part.grid.dims, *part.grid.stacked)}
     return replace(answer, picture=partial(folded, answer, by, dims))
@@ -260,9 +260,9 @@ def sample(
 
 def _untied(question: Question, n: int) -> Kept:
     """Return the ``n`` best of each group, one of those that tie."""
-    most = max(n, min(TIES * n, MOST_KEPT, MAX_ROWS // max(question.n_groups, 1)))
+    most = max(n, MAX_ROWS // max(question.n_groups, 1))
     is_stored = all(part.grid.planned is None for part in question.parts)
-    asked = n if is_stored else most  # what is not stored is evaluated once
+    asked = n if is_stored else min(TIES * n, most)  # an evaluation costs more than its rows
     while True:
         kept = reduce(question, Keep("smallest", asked))
         first = _first_of_ties(question, kept)
@@ -277,15 +277,15 @@ def _untied(question: Question, n: int) -> Kept:
 
 def _first_of_ties(question: Question, kept: Kept) -> Array:
     """Return the rows with a value that no row before has of their kernel and :data:`APART`."""
-    apart = np.zeros(len(kept.positions))
+    apart = np.zeros((2, len(kept.positions)))
     for number, (part, _, offset) in enumerate(question.numbered):
         mine = (kept.positions >= offset) & (kept.positions < offset + part.grid.points)
-        code = np.full(mine.sum(), number)
+        code = np.zeros(mine.sum())
         for dim, place in part.places(kept.positions[mine] - offset).items():
             if dim in APART or part.grid.long_name(dim).startswith("problem size"):
                 code = code * part.grid.sizes[dim] + place
-        apart[mine] = code
-    _, first = np.unique([kept.groups, *kept.columns, apart], axis=1, return_index=True)
+        apart[0, mine], apart[1, mine] = number, code
+    _, first = np.unique([kept.groups, *kept.columns, *apart], axis=1, return_index=True)
     return np.sort(first)
 
 

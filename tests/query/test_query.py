@@ -124,6 +124,21 @@ def test_top__is_brute_force(backed, by):
     assert [r["rank"] for r in answer][:3] == [1, 2, 3]
 
 
+def test_top__where_all_tie_gives_the_first_of_each_kernel_device_model_and_clock():
+    alike = synthetic.three_kernels()
+    for name in alike.children:
+        times = alike[name]["execution_time"]
+        alike[name]["execution_time"] = times.where(times.isnull(), 1.0)
+    apart = "kernel", "device", "model", "core_clock", "memory_clock"
+    valid = [p for p in flattened(alike) if is_valid(p, "execution_time")]
+    expected = {tuple(map(p.get, apart)): place(p) for p in reversed(valid)}  # the first stays
+    found = [place(row) for row in top(alike, 1000)]
+    assert sorted(found) == sorted(expected.values()) and len(found) == len(set(found))
+    assert len(found) < len(valid) == len(top(alike, 1000, ties=True))
+    for n in (1, 2, 11):  # of a few rows that are looked at first, most tie
+        assert [place(row) for row in top(alike, n)] == found[:n]
+
+
 OBJECTIVES = [
     (("execution_time", "energy"), ("min", "min")),
     (("power", "execution_time"), ("min", "min")),

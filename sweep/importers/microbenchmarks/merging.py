@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sweep.errors import SweepError
+from sweep.hardware.l2_rates import l2_bytes
 from sweep.importers.microbenchmarks.conversion import converted, follows_clock, said, times
 from sweep.importers.microbenchmarks.measurement import LOWER_BOUNDS, METHODS, TEXTS, Measurement
 from sweep.importers.microbenchmarks.shipped import (
@@ -36,7 +37,7 @@ SAME = 0.01
 
 DRAM_SHARE, L2_BYTES = 0.85, 32.0
 """What models assume of DRAM's bandwidth, of its peak [1], and of L2's, for a multiprocessor in a
-cycle [byte], where no bandwidth is measured (`sweep/hardware/derived.py`)."""
+cycle [byte], where none is measured, of GPUs like it neither (`sweep/hardware/derived.py`)."""
 
 FAR_CLOCK = 0.9
 """Measured below this share of the nominal clock, values are of a GPU that was held back."""
@@ -236,7 +237,9 @@ def _assumed_bandwidth(result: Merged, path: str) -> float:
     if path.endswith(".dram_read_bandwidth"):
         return DRAM_SHARE * (peak or 0.0)
     if path.endswith(".l2_read_bandwidth"):
-        return L2_BYTES * (n_sm or 0.0) * (clock or 0.0) * 1e-3
+        capability, width = _text(result, "compute_capability"), "chip.memory_bus_width"
+        per_sm = l2_bytes(capability, result.number(width), n_sm) or L2_BYTES
+        return per_sm * (n_sm or 0.0) * (clock or 0.0) * 1e-3
     return 0.0
 
 

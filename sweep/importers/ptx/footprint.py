@@ -187,7 +187,8 @@ def split_of(function: Function, values: Values, n_blocks: int) -> tuple[Split, 
     by = [origins[b] for a, b in divided if "%ctaid.x" in origins[a]]
     unknown = frozenset[str]().union(*by) - AXES - values.arguments.keys()
     if values.lanes is None or unknown or n_blocks < 2:
-        return NO_SPLIT, [place for place, name in enumerate(names) if name in unknown]
+        can_tell = n_blocks > 1 and MEMORY not in unknown
+        return NO_SPLIT, [i for i, name in enumerate(names) if can_tell and name in unknown]
     n = min(n_blocks, MOST_FOLLOWED)
     there = values.lanes.elsewhere({"%ctaid.x": np.arange(n), "%nctaid.x": n_blocks})
     loads = {i.addresses[-1] for i in code if i.opcode in ("ld", "ldu", "cp") and i.addresses}
