@@ -136,11 +136,13 @@ def hits(score: Array, listed: Array, k: int) -> Array:
 
     Parameters
     ----------
-    score, k
+    score : array
         As for :func:`losses`, a line for each problem; configurations with an infinite score are
         never chosen.
     listed : array of bool
         Of the same shape.
+    k : int
+        As for :func:`losses`.
     """
     return 1.0 - _expected_smallest(score, np.where(listed & np.isfinite(score), 0.0, 1.0), k)
 

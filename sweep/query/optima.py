@@ -18,8 +18,8 @@ from sweep.query.counts import UNMET, why_empty
 from sweep.query.filters import those_that_fit
 from sweep.query.grid import CLOCKS, POWER_VARIABLES, Grid
 from sweep.query.pictures import folded
-from sweep.query.question import MAX_ROWS, KernelPart, Question, ask, check_rows
-from sweep.query.reduce import distinct_best, reduce
+from sweep.query.question import KernelPart, Question, ask, check_rows
+from sweep.query.reduce import distinct_best, reduce, untied
 from sweep.query.reduce import sample as sampled
 from sweep.query.resting import names_in, resting_note, starred
 from sweep.query.shown import absent_line, models_apart
@@ -28,12 +28,8 @@ from sweep.reduction import BEST, FRONT, Keep, Kept
 SHOWN = ("execution_time", "power", "energy", "actual_core_clock", "occupancy")
 """Results in every row, if they are stored."""
 EXPLAINING = ("regime", "bound")
-APART = ("device", "model", PROBLEM, *CLOCKS)
-"""Dimensions along which configurations do not tie, besides problem sizes."""
 TYING = ("execution_time", "energy")
 """Objectives that hardly ever have the same value by chance."""
-TIES = 64
-"""Rows that are looked at for each one asked for, as some may tie; more if those do not suffice."""
 NUMBERS = (STACKED, PROBLEM)
 """Coordinates that are shown only where they form groups."""
 
@@ -163,7 +159,7 @@ def top(
     check_rows(min(int(n), points) * question.n_groups, "ask for fewer")
     if distinct or ties:
         return _answer(question, title, keep, include, kept)
-    kept = _untied(question, int(n)) if objective in TYING else None
+    kept = untied(question, int(n)) if objective in TYING else None
     answer = _answer(question, title, keep, include, kept)
     dims = {name for part in question.parts for name in (*part.grid.dims, *part.grid.stacked)}
     return replace(answer, picture=partial(folded, answer, by, dims))
@@ -256,37 +252,6 @@ def sample(
 
 
 # ---------------------------------------------------------------------------- rows
-
-
-def _untied(question: Question, n: int) -> Kept:
-    """Return the ``n`` best of each group, one of those that tie."""
-    most = max(n, MAX_ROWS // max(question.n_groups, 1))
-    is_stored = all(part.grid.planned is None for part in question.parts)
-    asked = n if is_stored else min(TIES * n, most)  # an evaluation costs more than its rows
-    while True:
-        kept = reduce(question, Keep("smallest", asked))
-        first = _first_of_ties(question, kept)
-        found = np.bincount(kept.groups[first], minlength=question.n_groups)
-        is_short = (found < n) & (np.bincount(kept.groups, minlength=len(found)) == asked)
-        if asked >= most or not is_short.any():
-            columns = tuple(column[first] for column in kept.columns)
-            kept = Kept(kept.groups[first], columns, kept.positions[first])
-            return Keep("smallest", n).merged([kept])
-        asked = min(8 * asked, most)
-
-
-def _first_of_ties(question: Question, kept: Kept) -> Array:
-    """Return the rows with a value that no row before has of their kernel and :data:`APART`."""
-    apart = np.zeros((2, len(kept.positions)))
-    for number, (part, _, offset) in enumerate(question.numbered):
-        mine = (kept.positions >= offset) & (kept.positions < offset + part.grid.points)
-        code = np.zeros(mine.sum())
-        for dim, place in part.places(kept.positions[mine] - offset).items():
-            if dim in APART or part.grid.long_name(dim).startswith("problem size"):
-                code = code * part.grid.sizes[dim] + place
-        apart[0, mine], apart[1, mine] = number, code
-    _, first = np.unique([kept.groups, *kept.columns, *apart], axis=1, return_index=True)
-    return np.sort(first)
 
 
 def _answer(

@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sweep.errors import QueryError
-from sweep.fields import PROBLEM_SIZE, Array
+from sweep.fields import PROBLEM, PROBLEM_SIZE, Array
 from sweep.fronts import front, spread
 from sweep.query.blocks import Block, blocks_of
 from sweep.query.chunk_index import Chunks
+from sweep.query.grid import CLOCKS
 from sweep.query.question import MAX_ROWS, KernelPart, Question, dims_of
 from sweep.reduction import BEST, NOWHERE, Collected, Keep, Kept, smallest
 
@@ -33,6 +34,10 @@ KILLERS = 8
 """Points of the front so far that a new block is tested against first."""
 MAX_BLOCKS = 64
 """Blocks, spread over the space, that are read of large results for a picture."""
+APART = ("device", "model", PROBLEM, *CLOCKS)
+"""Dimensions along which configurations do not tie, besides problem sizes."""
+TIES = 64
+"""Rows that are looked at for each one asked for, as some may tie; more if those do not suffice."""
 
 
 def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
@@ -309,3 +314,37 @@ def distinct_best(question: Question, by: Sequence[str], n: int) -> tuple[Questi
     found = reduce(question, Keep("smallest", 1))
     groups = np.array([outer.groups[key[: len(by)]] for key in question.groups], np.int64)
     return outer, Keep("smallest", n).merged([found._replace(groups=groups[found.groups])])
+
+
+# ---------------------------------------------------------------------------- ties
+
+
+def untied(question: Question, n: int) -> Kept:
+    """Return the ``n`` best of each group, the first in dimension order of those that tie."""
+    most = max(n, MAX_ROWS // max(question.n_groups, 1))
+    is_stored = all(part.grid.planned is None for part in question.parts)
+    asked = n if is_stored else min(TIES * n, most)  # an evaluation costs more than its rows
+    while True:
+        kept = reduce(question, Keep("smallest", asked))
+        first = _first_of_ties(question, kept)
+        found = np.bincount(kept.groups[first], minlength=question.n_groups)
+        is_short = (found < n) & (np.bincount(kept.groups, minlength=len(found)) == asked)
+        if asked >= most or not is_short.any():
+            columns = tuple(column[first] for column in kept.columns)
+            kept = Kept(kept.groups[first], columns, kept.positions[first])
+            return Keep("smallest", n).merged([kept])
+        asked = min(8 * asked, most)
+
+
+def _first_of_ties(question: Question, kept: Kept) -> Array:
+    """Return the rows with a value that no row before has of their kernel and :data:`APART`."""
+    apart = np.zeros((2, len(kept.positions)))
+    for number, (part, _, offset) in enumerate(question.numbered):
+        mine = (kept.positions >= offset) & (kept.positions < offset + part.grid.points)
+        code = np.zeros(mine.sum())
+        for dim, place in part.places(kept.positions[mine] - offset).items():
+            if dim in APART or part.grid.long_name(dim).startswith("problem size"):
+                code = code * part.grid.sizes[dim] + place
+        apart[0, mine], apart[1, mine] = number, code
+    _, first = np.unique([kept.groups, *kept.columns, *apart], axis=1, return_index=True)
+    return np.sort(first)

@@ -133,7 +133,7 @@ def test_measured__models_beat_the_rules_that_know_one_time(name, kernels):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [((975, 810), {"combined": 2.1, "hong_kim": 1.9, "wang_chu": 2.1}),
-     ((595, 810), {"combined": 3.3, "hong_kim": 4.7, "wang_chu": 3.5})],
+     ((595, 810), {"combined": 3.4, "hong_kim": 4.7, "wang_chu": 3.5})],
 )  # fmt: skip
 def test_measured__from_one_pair_as_the_readme_says(given, expected):
     mape = mapes("applications.csv", [given], list(expected))[1]
