@@ -288,7 +288,7 @@ def explain(arguments: argparse.Namespace) -> int:
     data = open_data(arguments.data)
     space = recorded_space(arguments.data) if is_store(arguments.data) else data.space
     configuration = selection_of(arguments, data)
-    answer = query.top(data, arguments.row, arguments.objective, select=configuration, ties=True)
+    answer = query.top(data, arguments.row, arguments.objective, select=configuration)
     if len(answer) >= arguments.row:
         configuration = answer[arguments.row - 1].configuration
     elif len(answer):

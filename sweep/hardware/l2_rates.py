@@ -35,6 +35,7 @@ def l2_service(device: DeviceFacts) -> float | None:
     product of 8,192 cubed in 64 x 64 tiles 44.
     """
     measured = measured_cycles(device, SECTOR, "l2_read_bandwidth")
+    # A value is said to be derived from all numbers that are read: of the chip only if they count.
     if measured and device.compute_capability not in (*BYTES_OF_SM, *BYTES_OF_CONTROLLER):
         return measured
     sides = device.number("chip.memory_bus_width"), device.number("chip.sm_count")

@@ -59,9 +59,9 @@ def losses(problem: Array, score: Array, measured: Array, k: int) -> Array:
     Returns
     -------
     array
-        The loss of each problem [1]. Of rows that tie one is among the first, as in an answer of
-        :func:`sweep.query.top`; the loss is the exact expectation over which one. If all scores are
-        equal, the ranking is a random one.
+        The loss of each problem [1]. As in an answer of :func:`sweep.query.top`, one row stands for
+        all that tie; the loss is the exact mean over which one it is. If all scores are equal, the
+        ranking is a random one.
     """
     found = np.empty(int(problem.max()) + 1)
     for those, rows in matrices(problem):
@@ -71,10 +71,10 @@ def losses(problem: Array, score: Array, measured: Array, k: int) -> Array:
 
 
 def _first_of(score: Array, k: int) -> tuple[Array, Array, Array]:
-    """Return what of each tie is among the first k of each line.
+    """Return how many rows of each tie are among the first k of each line.
 
-    Of rows that tie one comes at its place, as in an answer of :func:`sweep.query.top`. A second
-    one of each comes after all ties, then a third, and so on.
+    First comes one row of each tie, as in an answer of :func:`sweep.query.top`, then a second one
+    of each, a third, and so on.
 
     Parameters
     ----------

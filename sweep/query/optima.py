@@ -115,8 +115,8 @@ def top(
 ) -> Answer:
     """Return the ``n`` best configurations, of everything or of every group.
 
-    Of configurations of a kernel, device, model, problem and clock whose time or energy ties only
-    the first in dimension order is given, unless ``ties``.
+    Configurations tie if they have the same time (or energy) for the same kernel, device, model,
+    problem and clocks. Only the first of them in dimension order is given, unless ``ties``.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def top(
         with the same values there the best is given. ``distinct=["tile", "block_size"]`` leaves out
         those that differ from a better one in nothing but clocks or other parameters.
     ties : bool
-        Whether all configurations that tie are given; they are with ``distinct``, and with other
-        objectives.
+        Give all configurations that tie. With ``distinct``, and with other objectives than time
+        and energy, they are always given.
 
     Returns
     -------

@@ -37,7 +37,7 @@ MAX_BLOCKS = 64
 APART = ("device", "model", PROBLEM, *CLOCKS)
 """Dimensions along which configurations do not tie, besides problem sizes."""
 TIES = 64
-"""Rows that are looked at for each one asked for, as some may tie; more if those do not suffice."""
+"""Rows of a plan that are looked at first for each one asked for, as some may tie."""
 
 
 def reduce(question: Question, keep: Keep, names: Sequence[str] = ()) -> Kept:
@@ -323,7 +323,7 @@ def untied(question: Question, n: int) -> Kept:
     """Return the ``n`` best of each group, the first in dimension order of those that tie."""
     most = max(n, MAX_ROWS // max(question.n_groups, 1))
     is_stored = all(part.grid.planned is None for part in question.parts)
-    asked = n if is_stored else min(TIES * n, most)  # an evaluation costs more than its rows
+    asked = n if is_stored else min(TIES * n, most)  # to evaluate a plan once, not again for more
     while True:
         kept = reduce(question, Keep("smallest", asked))
         first = _first_of_ties(question, kept)

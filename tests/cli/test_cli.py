@@ -192,10 +192,13 @@ def test_explain(folder, said, store):
     assert "Sepia" in text and "(22)" in text and "regime" in text
     assert text == said("explain", "small.toml", "--kernel", "sepia", "--device", "gtx_980_paper",
                         "--model", "hong_kim", *words[3:])  # fmt: skip
-    best = json.loads(said("top", store, "2", *HERE, "--format", "json"))["rows"]
-    for row, expected in enumerate(best, 1):
-        found = json.loads(said("explain", store, *HERE, "--row", str(row), "--format", "json"))
-        assert found["results"]["execution_time"] == pytest.approx(expected["execution_time"])
+    ties = {"kernels": ["transpose"], "devices": ["gtx_980_paper"], "models": ["zhang_owens"]}
+    write_plan(folder / "ties.toml", **ties, axes={}, derive=None)
+    for data in ((store, *HERE), ("ties.toml",)):
+        best = json.loads(said("top", data[0], "2", *data[1:], "--format", "json"))["rows"]
+        for row, expected in enumerate(best, 1):
+            found = json.loads(said("explain", *data, "--row", str(row), "--format", "json"))
+            assert found["results"]["execution_time"] == pytest.approx(expected["execution_time"])
     invalid = said("explain", store, *HERE, "block_size=2000", *words[4:])
     assert "block_too_large" in invalid
     for variant in VARIANTS:

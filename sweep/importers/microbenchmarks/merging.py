@@ -36,8 +36,8 @@ SAME = 0.01
 """The same for what the driver says of one GPU."""
 
 DRAM_SHARE, L2_BYTES = 0.85, 32.0
-"""What models assume of DRAM's bandwidth, of its peak [1], and of L2's, for a multiprocessor in a
-cycle [byte], where none is measured, of GPUs like it neither (`sweep/hardware/derived.py`)."""
+"""What models assume of a GPU without measurements: DRAM's share of its peak [1], and what L2
+serves to a multiprocessor in a cycle [byte], if no GPU like it was measured (`sweep/hardware`)."""
 
 FAR_CLOCK = 0.9
 """Measured below this share of the nominal clock, values are of a GPU that was held back."""

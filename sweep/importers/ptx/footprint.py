@@ -2,10 +2,10 @@
 
 A word is read again by a thread of the same block (found from the addresses of the first block's
 threads, in all turns of a loop if they are few), by a block in whose row or column of the grid
-addresses do not change (also if a kernel makes rows and columns of one index, `split_of`), and by
-a later loop that reads as much of the same array. Everything else
-counts as read once, tiles that one thread copies too, so that the distinct bytes are an upper bound
-but for the last rule, which is assumed. How much else is read in between differs: nothing but a
+addresses do not change (also if a kernel makes rows and columns of one index, `split_of`), and by a
+later loop that reads as much of the same array. Everything else counts as read once, tiles that one
+thread copies too, so that the distinct bytes are an upper bound but for the last rule, which is
+assumed. How much else is read in between differs: nothing but a
 turn of a loop by threads of one block, what the blocks that run at once read by a later loop, and
 what the blocks of the grid between two that read the same do.
 """
@@ -162,8 +162,8 @@ class Split(NamedTuple):
     Attributes
     ----------
     steps : mapping of str to int
-        Blocks in x from one place to the next in each direction of `SPLIT`, outermost first: the
-        one that has the name of x itself.
+        How many blocks in x lie between neighbours in each direction. The outermost direction comes
+        first and is named x, like the grid's own; the others have the further names of `SPLIT`.
     changing : mapping of Address to frozenset of str
         The directions in which an address changes, if that is known.
     """
@@ -178,8 +178,8 @@ NO_SPLIT = Split({"x": 1}, {})
 def split_of(function: Function, values: Values, n_blocks: int) -> tuple[Split, list[int]]:
     """Return how a kernel splits ``n_blocks`` in x, or which arguments by position tell how.
 
-    A direction begins where the address of a load first changes, where it is the first one again,
-    and where it repeats no longer.
+    Block by block, the address of a load may change for the first time, return to that of the first
+    block, or stop to repeat itself. After so many blocks the next direction begins.
     """
     origins, names = _origins(function, 1), [parameter.name for parameter in function.parameters]
     code = list(function.instructions())

@@ -42,6 +42,7 @@ MOST_STEPS = 10_000
 """Most instructions in all turns but the first of all loops that are followed, such as taps."""
 
 WARP, SECTOR, BANK, BANKS = 32, 32, 4, 32
+# MIX: an odd number without a pattern (of the golden ratio), which `_data` multiplies places by.
 FAR, MIX = 2**48, 0x1E3779B97F4A7C15
 
 UNSIGNED = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
