@@ -84,19 +84,25 @@ def piece_128(device: DeviceFacts) -> float | None:
     return _piece(device, "dram_piece_128_factor")
 
 
+def piece_256(device: DeviceFacts) -> float | None:
+    """Time of random pieces of 256 bytes in DRAM over that of long ones, measured or assumed."""
+    return _piece(device, "dram_piece_256_factor")
+
+
 def _piece(device: DeviceFacts, fact: str) -> float | None:
     found = device.number(f"microbenchmark.{fact}") or device.stated.get(fact)
     return max(1.0, found) if found else None
 
 
-def piece_factor(size: Any, of_64: Any, of_128: Any) -> Any:
+def piece_factor(size: Any, of_64: Any, of_128: Any, of_256: Any) -> Any:
     """Return what a byte of a contiguous piece costs DRAM, over one of a long piece [1].
 
-    Linear between 64, 128 and 256 bytes. Of shorter pieces a product's next step reads the other
-    half of 64 bytes, which L2 has by then.
+    Linear between 64, 128, 256 and 512 bytes. Of shorter pieces a product's next step reads the
+    other half of 64 bytes, which L2 has by then.
     """
-    to_64, to_128 = np.clip((128.0 - size) / 64.0, 0, 1), np.clip((256.0 - size) / 128.0, 0, 1)
-    return 1.0 + (of_128 - 1.0) * to_128 + (of_64 - of_128) * to_64
+    to_64, to_128, to_256 = (np.clip(2.0 - size / short, 0, 1) for short in (64.0, 128.0, 256.0))
+    longer, shorter = (of_256 - 1.0) * to_256 + (of_128 - of_256) * to_128, of_64 - of_128
+    return 1.0 + longer + shorter * to_64
 
 
 def texture_passes(device: DeviceFacts) -> float | None:

@@ -15,7 +15,7 @@ from support.simulated_gpu import FACTS
 import sweep
 from sweep.cli import main
 from sweep.hardware.derived import BLOCK_START, DeviceFacts
-from sweep.hardware.paths import piece_64, piece_128, piece_factor
+from sweep.hardware.paths import piece_64, piece_128, piece_256, piece_factor
 from sweep.importers.files import read_source
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements
@@ -116,16 +116,18 @@ def test_short_pieces__cost_dram_what_was_measured(gpu):
     of_64, of_128 = (lone[f"microbenchmark.dram_piece_{size}_factor"] for size in (64, 128))
     assert (of_64, of_128) == pytest.approx((rates[4096] / rates[64], rates[4096] / rates[128]))
     facts = DeviceFacts(device.values, "9.0", "NVIDIA", {})
-    factors = piece_factor(np.array([32, 64, 128, 256, 512]), piece_64(facts), piece_128(facts))
-    assert factors == pytest.approx([of_64, of_64, of_128, 1, 1], rel=1e-3)
+    known = (rule(facts) for rule in (piece_64, piece_128, piece_256))
+    factors = piece_factor(np.array([32, 64, 128, 256, 512]), *known)
+    assert factors == pytest.approx([of_64, of_64, of_128, rates[4096] / rates[256], 1], rel=1e-3)
 
 
 def test_short_pieces__are_assumed_an_h100s_where_none_were_measured():
     """Answers on products say so with a star, and the factors vary with what else may be off."""
     models = ["combined"]
-    names = ["model.combined.piece_64_factor", "model.combined.piece_128_factor"]
+    names = [f"model.combined.piece_{size}_factor" for size in (64, 128, 256)]
     device = with_derived(load_device("rtx_3090"), models)
-    assert [device.model_parameters["combined"][n.rpartition(".")[2]] for n in names] == [1.5, 1.05]
+    own = device.model_parameters["combined"]
+    assert [own[n.rpartition(".")[2]] for n in names] == [1.5, 1.05, 1.02]
     for key, kernel, expected in [("rtx_3090", "triton_matmul", names),
                                   ("h100_sxm", "triton_matmul", []),
                                   ("rtx_3090", "transpose", [])]:  # fmt: skip

@@ -160,8 +160,8 @@ def test_links__are_one_cycle():
           for kind, number in simulated_gpu.ISSUE.items()),
         ("microbenchmark.dram_read_bandwidth", 1400.0, 0.03),
         ("microbenchmark.l2_read_bandwidth", 4000.0, 0.03),
-        ("microbenchmark.dram_piece_64_factor", simulated_gpu.PIECES["64"], 0.03),
-        ("microbenchmark.dram_piece_128_factor", simulated_gpu.PIECES["128"], 0.03),
+        *((f"microbenchmark.dram_piece_{size}_factor", factor, 0.03)
+          for size, factor in simulated_gpu.PIECES.items()),
         ("microbenchmark.kernel_launch", 2.0, 0.03),
         ("microbenchmark.block_start", simulated_gpu.START, 0.03),
         ("microbenchmark.l1_read_bandwidth", 128.0, 0.03),

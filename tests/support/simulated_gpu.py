@@ -18,7 +18,7 @@ FACTS = Facts(
 
 LATENCIES = {"l1": 33.0, "l2": 205.0, "l2 far": 400.0, "dram": 480.0, "shared": 23.0}
 START = 1.3
-PIECES = {"64": 1.7, "128": 1.2}  # a piece's time over a long one's
+PIECES = {"64": 1.7, "128": 1.2, "256": 1.05}  # a piece's time over a long one's
 COPIED = {"l2": 330.0, "dram": 760.0}
 SLOPE, INTERCEPT = 200.0, 280.0  # of the DRAM's latency over the ratio of the clocks
 COMPLETION = {"fp32": 4.0, "integer": 4.5, "fp64": 8.0, "special": 18.0}

@@ -166,7 +166,7 @@ def test_what_rules_assume_of_a_device_is_varied_as_if_its_file_had_it(model):
     (own,) = (one for one in sampled.parameters if one.name == "assumed.dram_latency_cycles")
     assert (own.kind, own.value, own.share) == ("assumed", 600.0, 0.3)
     rest = {one.name for one in Sampled.of(spaces[1], rows[1]).parameters if "assumed" in one.name}
-    assert rest <= {"assumed.dram_piece_64_factor", "assumed.dram_piece_128_factor"}
+    assert rest <= {f"assumed.dram_piece_{size}_factor" for size in (64, 128, 256)}
     nominal, longer = sampled.only([own]).times(np.array([[0.5], [0.5 + 0.2 / 0.3 / 2.0]]))
     for i, row in enumerate(rows[0]):
         (same,) = top(Planned(spaces[1]), 1, select=row.configuration)

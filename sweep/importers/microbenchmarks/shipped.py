@@ -15,6 +15,7 @@ OF_THE_CHIP = frozenset({
     "chip.sm_count", "chip.memory_bandwidth", "chip.memory_bus_width", "chip.l2",
     "chip.memory_side_cache", "microbenchmark.l2_far_latency", "microbenchmark.kernel_launch",
     "microbenchmark.dram_piece_64_factor", "microbenchmark.dram_piece_128_factor",
+    "microbenchmark.dram_piece_256_factor",
 })  # fmt: skip
 """Values that another count of multiprocessors or another memory changes, besides clocks and
 bandwidths; the others are those of a multiprocessor."""
