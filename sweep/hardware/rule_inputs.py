@@ -103,10 +103,10 @@ def _usual_piece_128(device: DeviceFacts) -> float:
 def _usual_piece_256(device: DeviceFacts) -> float:
     """Pieces of 256 bytes: 1.02 times a long one's time where DRAM is GDDR6, else 1 as on an H100.
 
-    None with GDDR6 was measured (compute capability 8.6 and 8.9). But there kernels that DRAM
-    limits were found fastest with rows of 512 bytes in tuners' lists for L20, L40S and RTX 4090
-    (vLLM, SGLang), and on an A40, where those of 256 bytes take over 1 % longer; on an A10 either.
-    With HBM or GDDR7 shorter rows do as well. 2 % is chosen to rank rows so, not measured.
+    No GPU with GDDR6 was measured (compute capability 8.6 and 8.9). But where DRAM limits Triton's
+    MoE, the lists of vLLM and SGLang for L20, L40S and RTX 4090 have the longest rows that their
+    tuners try, and on an A40 those of 512 bytes are over 1 % faster than those of 256; on an A10
+    both are listed. With HBM or GDDR7 the lists have shorter ones. The 2 % only rank them so.
     """
     return 1.02 if device.compute_capability in ("8.6", "8.9") else 1.0
 
