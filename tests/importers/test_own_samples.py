@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch, text):
 
 def test_device_file__runs_all_models_on_what_was_measured(folder, capsys):
     assert main(["calibrate", "a.samples.json", "-o", "mine.toml"]) == 0
-    assert "26 measured values, 26 by sweep" in capsys.readouterr().out
+    assert "27 measured values, 27 by sweep" in capsys.readouterr().out
     device = load_device("mine.toml")
     complete = with_derived(device, model_names())
     assert not [key for name in model_names() for key in what_is_missing(complete, name, complete)]
