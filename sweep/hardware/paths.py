@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sweep.hardware.derived import DeviceFacts, l1_cycles
+from sweep.hardware.derived import DeviceFacts, Rule, l1_cycles
 
 # Bytes per second in one direction over 16 lanes, less what encoding takes: 8 of 10 bits carry data
 # in PCIe 2.0, 128 of 130 from 3.0 on (PCI Express Base Specification). With the first compute
@@ -74,35 +74,30 @@ def memory_side_latency(device: DeviceFacts) -> float:
     return (cycles or 0.0) / (device.number("microbenchmark.core_clock") or 1.0)
 
 
-def piece_64(device: DeviceFacts) -> float | None:
-    """Time of random pieces of 64 bytes in DRAM over that of long ones, measured or assumed."""
-    return _piece(device, "dram_piece_64_factor")
+def _piece(size: int) -> Rule:
+    def rule(device: DeviceFacts) -> float | None:
+        fact = f"dram_piece_{size}_factor"
+        found = device.number(f"microbenchmark.{fact}") or device.stated.get(fact)
+        return max(1.0, found) if found else None
+
+    rule.__doc__ = f"""Time of random pieces of {size} bytes in DRAM over that of long ones, \
+measured or assumed."""
+    return rule
 
 
-def piece_128(device: DeviceFacts) -> float | None:
-    """Time of random pieces of 128 bytes in DRAM over that of long ones, measured or assumed."""
-    return _piece(device, "dram_piece_128_factor")
+PIECES = {size: _piece(size) for size in (64, 128, 256)}
+"""By size of a short contiguous piece [byte] the rule that finds what it costs DRAM."""
 
 
-def piece_256(device: DeviceFacts) -> float | None:
-    """Time of random pieces of 256 bytes in DRAM over that of long ones, measured or assumed."""
-    return _piece(device, "dram_piece_256_factor")
-
-
-def _piece(device: DeviceFacts, fact: str) -> float | None:
-    found = device.number(f"microbenchmark.{fact}") or device.stated.get(fact)
-    return max(1.0, found) if found else None
-
-
-def piece_factor(size: Any, of_64: Any, of_128: Any, of_256: Any) -> Any:
+def piece_factor(size: Any, factors: dict[int, Any]) -> Any:
     """Return what a byte of a contiguous piece costs DRAM, over one of a long piece [1].
 
-    Linear between 64, 128, 256 and 512 bytes. Of shorter pieces a product's next step reads the
-    other half of 64 bytes, which L2 has by then.
+    Linear between the sizes of ``factors``, of which each is half the next; a piece twice as long
+    as the last is a long one. Of pieces shorter than the first a product's next step reads the
+    rest, which L2 has by then.
     """
-    to_64, to_128, to_256 = (np.clip(2.0 - size / short, 0, 1) for short in (64.0, 128.0, 256.0))
-    longer, shorter = (of_256 - 1.0) * to_256 + (of_128 - of_256) * to_128, of_64 - of_128
-    return 1.0 + longer + shorter * to_64
+    return sum(((own - factors.get(2 * short, 1.0)) * np.clip(2.0 - size / short, 0, 1)
+                for short, own in sorted(factors.items(), reverse=True)), start=1.0)  # fmt: skip
 
 
 def texture_passes(device: DeviceFacts) -> float | None:

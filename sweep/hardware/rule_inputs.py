@@ -14,7 +14,7 @@ from sweep.hardware.derived import (
     lookup_latency,
     shared_latency,
 )
-from sweep.hardware.paths import piece_64, piece_128, piece_256
+from sweep.hardware.paths import PIECES
 
 
 def read_by(rule: Rule, device: DeviceFacts) -> tuple[tuple[str, ...], bool]:
@@ -115,9 +115,9 @@ ASSUMPTIONS: Mapping[str, tuple[Rule, Callable[[DeviceFacts], float | None]]] = 
     "dram_latency": (dram_latency, _usual_dram_latency),
     "instruction_latency": (instruction_latency, _usual_instruction_latency),
     "shared_latency": (shared_latency, lookup_latency),
-    "dram_piece_64_factor": (piece_64, _usual_piece_64),
-    "dram_piece_128_factor": (piece_128, _usual_piece_128),
-    "dram_piece_256_factor": (piece_256, _usual_piece_256),
+    "dram_piece_64_factor": (PIECES[64], _usual_piece_64),
+    "dram_piece_128_factor": (PIECES[128], _usual_piece_128),
+    "dram_piece_256_factor": (PIECES[256], _usual_piece_256),
 }
 """Facts that no data sheet states (latencies in cycles, and factors). Of each, the rule that finds
 it in a device's file, and what is assumed where it finds nothing, which is recorded as assumed."""

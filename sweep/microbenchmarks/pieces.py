@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 
+from sweep.hardware.paths import PIECES
 from sweep.microbenchmarks.case import Case, Facts, Samples, Value, kernel
 from sweep.microbenchmarks.zhang_owens_2011 import MOST_BLOCKS, MOST_BYTES, UNROLLED, WIDE
 
-SHORT = (64, 128, 256)
-"""Sizes that a device file knows [byte]."""
-
 BETWEEN, LONG = 512, UNROLLED * 32 * WIDE
+"""Sizes beside those that a device file knows [byte]; both should take a byte equally long."""
+
 ORDER = (0x9E3779B1, 0x85EBCA77)
 """Odd factors that make a permutation of the numbers below a power of two; xxHash's primes."""
 
@@ -48,14 +48,14 @@ def cases(facts: Facts) -> list[Case]:
     return [
         Case("pieces", f"piece {size}", scattered(size), grid, 256, steps,
              {"bytes": step * steps}, buffer=buffer)
-        for size in (*SHORT, BETWEEN, LONG)
+        for size in (*PIECES, BETWEEN, LONG)
     ]  # fmt: skip
 
 
 def values(samples: Samples) -> list[Value]:
     """Return what short pieces take over long ones; a little less than 1 is noise, and is 1."""
     found = []
-    for size in SHORT:
+    for size in PIECES:
         pair = [one for length in (size, LONG) if (one := samples.one("pieces", f"piece {length}"))]
         if len(pair) == 2:
             short, long = (one.seconds / one.counts["bytes"] for one in pair)

@@ -10,7 +10,7 @@ import numpy as np
 from sweep.hardware import derived, matrix_units
 from sweep.hardware.clocks import bandwidth, latency, share_at
 from sweep.hardware.l2_rates import cache_latency, l2_service
-from sweep.hardware.paths import piece_64, piece_128, piece_256, piece_factor
+from sweep.hardware.paths import PIECES, piece_factor
 from sweep.models.base import Input, Symbol, counted, symbols_of
 from sweep.models.terms import of_device, parameter, provided
 from sweep.models.workload import (
@@ -48,7 +48,7 @@ INPUTS = (
             "the same, less what L1 serves"),
     Input("dram_sectors", "n_DRAM", "1", "sectors that L2 does not serve either, as of long pieces",
           "the same, less what L2 serves; short pieces by the device's factors",
-          ("piece_64_factor", "piece_128_factor", "piece_256_factor"), sequence=True,
+          tuple(f"piece_{size}_factor" for size in PIECES), sequence=True,
           only_with="piece_bytes"),
     counted("chain", "n_chain", "arithmetic instructions that a warp waits for",
             "kernel instructions"),
@@ -172,7 +172,7 @@ PARAMETERS = (
               " that of one load"), 1, 100, matrix_units.tile_dram_factor),
     *(parameter(f"piece_{size}_factor", (f"r_{size}", "1", f"time of a piece of {size} bytes in"
                 " DRAM, over that of as many bytes of a long one"), 1, 100, rule)
-      for size, rule in ((64, piece_64), (128, piece_128), (256, piece_256))),
+      for size, rule in PIECES.items()),
     parameter("matrix_latency_cycles", ("L_matrix", "cycle", "dependent matrix instruction"),
               0.1, 1e5, matrix_units.matrix_latency),
     parameter("single_warp_slowness", ("s_mma", "1", "time of mma, over that of wgmma"), 1, 1e3,
@@ -202,7 +202,7 @@ PARAMETERS = (
 def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
     """Return what a warp demands of memories. Of two side by side the faster takes no time."""
     device, passes = work.parameters, total(zero, stage.shared_accesses, "count", "wavefronts")
-    of_pieces = [device[f"piece_{size}_factor"] for size in (64, 128, 256)]
+    of_pieces = {size: device[f"piece_{size}_factor"] for size in PIECES}
     l1 = l2 = dram = zero
     for access in stage.global_accesses:
         moved = access.count * access.moved_bytes / SECTOR_BYTES
@@ -210,7 +210,7 @@ def _traffic(work: Workload, stage: Stage, zero: Array) -> dict[str, Array]:
         # A pass through L1 takes the time of four sectors, however few lanes or banks it uses.
         passed = np.maximum(moved, 4.0 * access.count * access.wavefronts)
         l1, l2 = l1 + passed, l2 + beyond
-        short = piece_factor(access.piece_bytes, *of_pieces)
+        short = piece_factor(access.piece_bytes, of_pieces)
         dram = dram + beyond * (access.missed_rate * short)
     used, _ = demand_beside_dram(work, zero, stage.global_accesses)
     apart, in_l1 = device["apart"] > 0, l1 * device["l1_cycles"] > passes * device["shared_cycles"]

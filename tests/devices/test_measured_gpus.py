@@ -15,7 +15,7 @@ from support.simulated_gpu import FACTS
 import sweep
 from sweep.cli import main
 from sweep.hardware.derived import BLOCK_START, DeviceFacts
-from sweep.hardware.paths import piece_64, piece_128, piece_256, piece_factor
+from sweep.hardware.paths import PIECES, piece_factor
 from sweep.importers.files import read_source
 from sweep.importers.microbenchmarks.device_file import device_text
 from sweep.importers.microbenchmarks.files import read_measurements
@@ -116,8 +116,8 @@ def test_short_pieces__cost_dram_what_was_measured(gpu):
     of_64, of_128 = (lone[f"microbenchmark.dram_piece_{size}_factor"] for size in (64, 128))
     assert (of_64, of_128) == pytest.approx((rates[4096] / rates[64], rates[4096] / rates[128]))
     facts = DeviceFacts(device.values, "9.0", "NVIDIA", {})
-    known = (rule(facts) for rule in (piece_64, piece_128, piece_256))
-    factors = piece_factor(np.array([32, 64, 128, 256, 512]), *known)
+    known = {size: rule(facts) for size, rule in PIECES.items()}
+    factors = piece_factor(np.array([32, 64, 128, 256, 512]), known)
     assert factors == pytest.approx([of_64, of_64, of_128, rates[4096] / rates[256], 1], rel=1e-3)
 
 

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 
+from sweep.hardware.paths import PIECES
 from sweep.importers.microbenchmarks.measurement import Clocks, Measurement
 from sweep.importers.tuners.configurations import DRIVER_NAMES
 from sweep.specs import Device, list_devices, load_device
@@ -14,8 +15,7 @@ from sweep.specs.formats import DEVICE, Key
 OF_THE_CHIP = frozenset({
     "chip.sm_count", "chip.memory_bandwidth", "chip.memory_bus_width", "chip.l2",
     "chip.memory_side_cache", "microbenchmark.l2_far_latency", "microbenchmark.kernel_launch",
-    "microbenchmark.dram_piece_64_factor", "microbenchmark.dram_piece_128_factor",
-    "microbenchmark.dram_piece_256_factor",
+    *(f"microbenchmark.dram_piece_{size}_factor" for size in PIECES),
 })  # fmt: skip
 """Values that another count of multiprocessors or another memory changes, besides clocks and
 bandwidths; the others are those of a multiprocessor."""
