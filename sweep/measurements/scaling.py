@@ -1,11 +1,11 @@
 """The measured time of a launch at other clocks, with every model.
 
 A model says how long a launch takes, and by how much a measured launch was slower or faster. What
-limits the launch makes the difference: the chip, unless DRAM is the bottleneck. It took more or
-fewer cycles than the model knows of, as if at another clock. The model's time at this *effective*
-clock is the measured one, and at other clocks it is taken in the same proportion to the clock. So
-the missing time follows the core clock (or with DRAM as the bottleneck the memory clock), and how
-chip and DRAM overlap at each pair of clocks remains what the model says.
+limits the launch makes the difference: the chip, or DRAM if few of its cycles explain it. It took
+more or fewer cycles than the model knows of, as if at another clock. The model's time at this
+*effective* clock is the measured one, and at other clocks it is taken in the same proportion to the
+clock. So the missing time follows the core or the memory clock, and how chip and DRAM overlap at
+each pair of clocks remains what the model says.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def scale(
     """Return the time of measured launches at other clocks.
 
     The time is the predicted one at an effective core clock, at which the model predicts what was
-    measured, or at an effective memory clock where DRAM is the bottleneck (see
+    measured, or at an effective memory clock if that is much nearer to the real one (see
     :mod:`sweep.measurements.effective_clocks`).
 
     Parameters
@@ -307,7 +307,7 @@ def _answer(
 def _rules(measured: Measured, met: Mapping[str, Effective | int]) -> Iterator[str]:
     """Yield how models meet the measured time, for those that chip and those that DRAM limits."""
     own = {"core": measured.core_clock, "memory": measured.memory_clock}
-    what = {"core": "cycles of the chip", "memory": "cycles of DRAM, the bottleneck"}
+    what = {"core": "cycles of the chip", "memory": "cycles of DRAM"}
     for clock, words in what.items():
         texts = []
         for name, one in met.items():
