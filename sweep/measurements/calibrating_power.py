@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sweep.measurements.clock_ranges import clock_range, possible, widened
 from sweep.measurements.power import PowerFit, anchored, clocks_alone, energy_losses, fitted
 from sweep.measurements.power_table import PowerTable, read_power
 from sweep.query import Answer
-from sweep.specs import Device, load_device, parse_device
+from sweep.specs import Device, Kernel, load_device, load_kernel, parse_device
 from sweep.specs.kernel import toml
 
 _HEADER = re.compile(r"\s*\[([\w.]+)\]\s*(?:#.*)?")
@@ -56,6 +57,7 @@ def calibrate_power(
     variant: str = "revised",
     judge: str | os.PathLike[str] | None = None,
     measured_power: Pair | None = None,
+    profiles: str | os.PathLike[str] | None = None,
 ) -> CalibratedPower:
     """Fit a device's power to measured power over clocks.
 
@@ -74,6 +76,8 @@ def calibrate_power(
         is judged by a fit that has not seen it.
     measured_power : (float, float), optional
         Core and memory clock [MHz] at which the power of each judged kernel is given.
+    profiles : path, optional
+        A folder with a kernel file of each kernel's counts, as ``sweep profile`` writes them.
 
     Raises
     ------
@@ -86,23 +90,34 @@ def calibrate_power(
     if other is not None and other.sha256 == source.sha256:
         raise other.error("the fit has seen these; without --judge each kernel is judged by a fit"
                           " to the others")  # fmt: skip
-    table = read_power(source, wide, model, variant)
+    profiled = None if profiles is None else _profiled(Path(profiles))
+    table = read_power(source, wide, model, variant, profiled=profiled)
     nominal = clock_range(loaded, "core")[1], clock_range(loaded, "memory")[1]
     if measured_power is not None:
         core, memory = measured_power
         measured_power = table.actual.get(core, core), memory
     fit = fitted(table, nominal)
     activities = "counted activities" if table.counted else f"activities of {model}, {variant}"
+    if profiled is not None:
+        activities = f"activities of {model}, {variant}, for the counts of profiles"
     if other is None:
         others, terms, seen = table, fit.unseen, None
     else:
-        others = read_power(other, wide, model, variant, table)
+        others = read_power(other, wide, model, variant, table, profiled)
         terms, seen = fit.terms(others), table
     known = {name: np.hstack([getattr(one, name) for one in (table, others)])
              for name in ("core", "memory")}  # fmt: skip
     ranged, notes = widened(loaded, {name: (min(own), max(own)) for name, own in known.items()})
     answer = _answer(others, terms, seen, measured_power, [f"{n} and in the file" for n in notes])
     return CalibratedPower(with_power(ranged, fit, table, activities), fit, answer)
+
+
+def _profiled(folder: Path) -> dict[str, Kernel]:
+    """Return the kernels of a folder by their names in lower case."""
+    found = [load_kernel(path) for path in sorted(folder.glob("*.toml"))]
+    if not found:
+        raise QueryError(f"{folder}: a folder without kernel files: `sweep profile` writes them")
+    return {kernel.name.lower(): kernel for kernel in found}
 
 
 def _answer(

@@ -4,6 +4,7 @@ A time model implies activities as follows. The mixes of computation and memory 
 (``mix.toml``), with many warps or few, whose times change over the clocks as the kernel's do are
 taken, and the mean of their activities. Times over clocks tell what a kernel waits for, not how
 many units it keeps busy: one that waits for latencies on the chip looks like one that computes.
+Kernel files of profiles tell it: their counts keep units as busy as a model says.
 
 The samples of ``sweep calibrate --gpu`` tell activities: a kernel's rate of instructions, or of
 bytes, over the best rate that any kernel of the same class reaches at these clocks.
@@ -14,19 +15,22 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.errors import QueryError, counted
+from sweep.errors import QueryError, check_known, counted
 from sweep.fields import Array
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
 from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power, times_of
 from sweep.measurements.clock_ranges import clocks_not_held
 from sweep.measurements.clock_validation import mixes_at
+from sweep.measurements.scaling import over_clocks
 from sweep.microbenchmarks.power import drawn
-from sweep.specs import Device
+from sweep.space import Plan
+from sweep.specs import Device, Kernel
 
 FEWEST_PAIRS = 3
 """Fewest pairs of clocks of a kernel from which its activities are implied."""
@@ -34,6 +38,13 @@ FEWEST_PAIRS = 3
 ALIKE = 0.01
 """Mixes whose root mean square error over the clocks is within this of the smallest are alike [1]:
 neither times nor models are better than a hundredth."""
+
+
+Activities = dict[str, dict[Pair, tuple[float, float]]]
+"""Of core and memory, by kernel and pair of clocks [1]."""
+
+OUTPUTS = ("execution_time", "core_activity", "memory_activity")
+CLOCKS = ("core", "memory")
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class PowerTable:
     activities : array, shape (2, lines)
         Of the core and of the memory [1].
     counted : bool
-        Whether the activities are those of the table, not a model's.
+        Whether the activities are counted, in the table or by a profiler, and not implied by times.
     actual : mapping of float to float
         Core clocks that the GPU did not hold, and what they were (already in ``core``) [MHz].
     """
@@ -79,7 +90,12 @@ class PowerTable:
 
 
 def read_power(
-    source: Source, device: Device, model: str, variant: str, like: PowerTable | None = None
+    source: Source,
+    device: Device,
+    model: str,
+    variant: str,
+    like: PowerTable | None = None,
+    profiled: Mapping[str, Kernel] | None = None,
 ) -> PowerTable:
     """Return the measured powers of a file, with activities.
 
@@ -94,6 +110,8 @@ def read_power(
         The time model that implies activities, if the file has none.
     like : PowerTable, optional
         A table of the same GPU that says which clocks it did not hold; by default the file itself.
+    profiled : mapping of str to Kernel, optional
+        The counts of each kernel, by its name in lower case, if the file has no activities.
 
     Raises
     ------
@@ -110,9 +128,13 @@ def read_power(
         unique.setdefault((row.kernel, pair), row._replace(pair=pair))
     rows = [*unique.values()]
     times = times_of(rows)
-    counted = bool(rows[0].activities)
-    found = {} if counted else implied_activities(times, device, model, variant, source.name)
-    shares = [row.activities if counted else found[row.kernel][row.pair] for row in rows]
+    of_table = bool(rows[0].activities)
+    if profiled is not None:
+        found = profiled_activities(times, profiled, device, model, variant, source.name)
+    elif not of_table:
+        found = implied_activities(times, device, model, variant, source.name)
+    counted = of_table or profiled is not None
+    shares = [row.activities if of_table else found[row.kernel][row.pair] for row in rows]
     number = {kernel: i for i, kernel in enumerate(kernels)}
     of_kernel = np.array([number[row.kernel] for row in rows])
     core, memory = np.array([row.pair for row in rows]).T
@@ -135,9 +157,50 @@ def _of_samples(source: Source) -> list[PowerRow]:
     return rows
 
 
+def profiled_activities(
+    times: ClockTimes,
+    profiled: Mapping[str, Kernel],
+    device: Device,
+    model: str,
+    variant: str,
+    name: str,
+) -> Activities:
+    """Return the activities of core and memory that a model has for the counts of profiles.
+
+    Units are busy for as long as predicted, however long the kernel takes.
+
+    Raises
+    ------
+    QueryError
+        A kernel has no file, or the model no time for it.
+    """
+    found: Activities = {}
+    for kernel, own in times.items():
+        check_known(
+            kernel.lower(), profiled, f"{name}: kernel '{kernel}' has no file of its counts"
+        )
+        file = profiled[kernel.lower()]
+        axes: Any = {f"{c}_clock": sorted({p[i] for p in own}) for i, c in enumerate(CLOCKS)}
+        plan = Plan((file.key,), (device.key,), (model,), variant=variant, layout="grid", axes=axes,
+                    outputs=OUTPUTS, precision="float64")  # fmt: skip
+        at = over_clocks(plan, device, file.text).squeeze("model")
+        at = at.transpose("core_clock", "memory_clock", ...)
+        if at["execution_time"].ndim > 2 or not np.isfinite(at["execution_time"]).all():
+            raise QueryError(f"{file.path or file.key}: no time of one launch on {device.key}")
+        time, *shares = (at[output].values for output in OUTPUTS)
+        found[kernel] = {}
+        for pair, measured in own.items():
+            i = tuple(
+                values.index(clock) for values, clock in zip(axes.values(), pair, strict=True)
+            )
+            busy, moving = (min(1.0, float(share[i] * time[i]) / measured) for share in shares)
+            found[kernel][pair] = busy, moving
+    return found
+
+
 def implied_activities(
     times: ClockTimes, device: Device, model: str, variant: str, name: str
-) -> dict[str, dict[Pair, tuple[float, float]]]:
+) -> Activities:
     """Return the activities of core and memory that a model implies, for kernels with these times.
 
     Raises
@@ -156,7 +219,7 @@ def implied_activities(
     if not np.isfinite(predicted).any():
         raise QueryError(f"{model} has no time on {device.key}: see `sweep list models`")
     shares = np.nan_to_num(np.stack([core, memory]))
-    found: dict[str, dict[Pair, tuple[float, float]]] = {}
+    found: Activities = {}
     groups: dict[tuple[Pair, ...], list[str]] = {}
     for kernel, own in times.items():
         groups.setdefault(tuple(own), []).append(kernel)

@@ -261,7 +261,7 @@ def cycles_of_rounds(
     return all_rounds(grid.full, T_first, T_later, T_last if grid.left > 0.0 else 0.0)
 
 
-def results_of(cycles, waits, total, A, D_max, in_shared, in_l1, executed, waited, per_sm):
+def results_of(cycles, waits, total, A, D_max, in_shared, in_l1, executed, waited, per_sm, used):
     """Return the results by name, with the component that the time is due to."""
     by_arithmetic = A >= D_max
     by_load_store = total.load_store >= D_max
@@ -275,7 +275,7 @@ def results_of(cycles, waits, total, A, D_max, in_shared, in_l1, executed, waite
     return {
         "execution_cycles": cycles,
         "cycles_per_instruction": CPI,
-        "core_activity": min(1.0, A * per_sm / cycles),
+        "core_activity": min(1.0, A * per_sm / cycles) * used,
         "memory_activity": min(1.0, total.dram * per_sm / cycles),
         "regime": regime,
         "bound": bound_code,
@@ -348,7 +348,7 @@ def body(
         waits = False
     per_sm = blocks * W / active_sm
     return results_of(cycles, waits, total, total_lanes.first, D_max, in_shared, in_l1, executed,
-                      launch_cycles + waited, per_sm)  # fmt: skip
+                      launch_cycles + waited, per_sm, active_sm / n_sm)  # fmt: skip
 
 
 MODEL = Model(

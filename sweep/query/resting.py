@@ -14,6 +14,9 @@ OF_LAUNCH = ("kernel: launch", "kernel: resources", "kernel: compiled", "occupan
 """Begin the names of values that decide what runs at once, before any model does."""
 LAUNCH_RESULTS = frozenset(n for n, field in COMMON_FIELDS.items() if field.depends == "launch")
 
+MANY = 4
+"""Most values of one table that a note lists by name."""
+
 
 def starred(
     time: Collection[str], power: Collection[str], given: Collection[str]
@@ -100,11 +103,16 @@ def _device(row: Mapping[str, Any]) -> str:
 
 
 def _listed(values: Mapping[str, tuple[str, ...]], everywhere: set[str]) -> str:
-    """Return names of values, those of some devices only behind these."""
-    names: dict[tuple[str, ...], list[str]] = {}
+    """Return names of values, those of some devices only behind these; ``power.*`` for many."""
+    names: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for name, of in values.items():
-        names.setdefault(of, []).append(name.removesuffix(FITTED))
+        table = name.removesuffix(FITTED).rpartition(".")[0]
+        names.setdefault(of, {}).setdefault(table, []).append(name.removesuffix(FITTED))
     return "; ".join(
-        ("" if set(of) == everywhere else f"{', '.join(of)}: ") + ", ".join(several)
-        for of, several in names.items()
+        ("" if set(of) == everywhere else f"{', '.join(of)}: ")
+        + ", ".join(
+            f"{table}.*" if table and len(own) > MANY else ", ".join(own)
+            for table, own in tables.items()
+        )
+        for of, tables in names.items()
     )

@@ -95,7 +95,7 @@ def test_fronts(results):
     assert max(map(len, text.splitlines())) <= WIDTH
     assert "Time against energy on gtx_980_paper" in text
     assert f"{-100 * saving(front):+.1f} %" in text
-    assert "* rests on assumed values (power.static_W" in text
+    assert "* rests on fitted values (kernel: instructions.computation, power.*)" in text
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
         assert cycles > 32 / 4 * ratio
 
 
-POWERED = {"tesla_k40", "tesla_p100", "titan_xp", "v100_pcie"}
+POWERED = {"gtx_980", "rtx_2070_super", "tesla_k40", "tesla_p100", "titan_xp", "v100_pcie"}
 """Those whose power was measured and published."""
 
 

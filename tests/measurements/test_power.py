@@ -2,6 +2,7 @@
 
 import csv
 import re
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,47 @@ def test_one_memory_clock_leaves_out_what_it_cannot_tell(tmp_path):
     assert found.answer[0]["power_median"] < 0.02
 
 
+def profiles_of(folder, **computation):
+    """Write kernel files of profiles: mixes with some instructions for each load."""
+    text = resources.files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
+    for name, count in computation.items():
+        changed = text.replace('"mix"', f'"{name}"').replace("= [16]", f"= [{count}]")
+        (folder / f"{name.lower()}.toml").write_text(changed, encoding="utf-8")
+    return folder
+
+
+def test_activities__of_profiles_are_those_of_the_model_over_the_measured_time(tmp_path):
+    folder = profiles_of(tmp_path, Copies=1, Both=60, Computes=2000)
+    outputs = ("execution_time", "core_activity", "memory_activity")
+    plan = sweep.Plan([str(folder / "both.toml")], ["gtx_titan_x"], variant="revised",
+                      axes={"core_clock": [700, 900, 1100]}, outputs=outputs)  # fmt: skip
+    own = sweep.evaluate(plan)["both"].to_dataset().squeeze()
+    times = dict(zip((700, 900, 1100), 1.25e3 * own["execution_time"].values, strict=True))
+    lines = [
+        f"{name},{core},3505,{time:.9g},{40 + 30 * i + core / 10}"
+        for i, name in enumerate(("Both", "COPIES", "computes"))
+        for core, time in times.items()
+    ]
+    source = written(tmp_path / "t.csv", lines, NO_ACTIVITY)
+    fit = calibrate_power(source, device="gtx_titan_x", profiles=folder)
+    assert "activities of combined, revised, for the counts of profiles" in fit.device.text
+    profiled = {one: sweep.load_kernel(folder / f"{one}.toml")
+                for one in ("copies", "both", "computes")}  # fmt: skip
+    table = read_power(read_source(source), load_device("gtx_titan_x"), "combined", "revised",
+                       profiled=profiled)  # fmt: skip
+    expected = [own[name].values / 1.25 for name in outputs[1:]]
+    np.testing.assert_allclose(table.activities[:, :3], expected, rtol=1e-5)
+
+
+def test_profiles__that_are_missing_are_named(tmp_path):
+    source = written(tmp_path / "t.csv", PLAIN, NO_ACTIVITY)
+    with pytest.raises(sweep.QueryError, match="a folder without kernel files"):
+        calibrate_power(source, device="gtx_titan_x", profiles=tmp_path)
+    folder = profiles_of(tmp_path, k0=1, k1=60, k3=2000)
+    with pytest.raises(sweep.QueryError, match="kernel 'k2' has no file of its counts"):
+        calibrate_power(source, device="gtx_titan_x", profiles=folder)
+
+
 # ---------------------------------------------------------------------------- the Titan X
 
 
@@ -237,7 +279,7 @@ def test_explain_shows_each_part_of_the_power():
     assert eval(lines["P_static"].worked.replace("^", "**")) == pytest.approx(
         lines["P_static"].value, rel=1e-3
     )
-    assert any("fitted values (power.static_W" in note for note in sweep.best(plan).notes)
+    assert any("fitted values (power.*" in note for note in sweep.best(plan).notes)
 
 
 def test_losses_against_brute_force(titan):

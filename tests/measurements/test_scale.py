@@ -221,14 +221,18 @@ def test_scale__a_memory_bound_kernel_follows_the_memory_clock():
     assert ratio(core_clock=[500, 1000], memory_clock=[700]) < 1.1
 
 
-def test_energy_and_notes__of_a_single_model_and_of_what_is_assumed(profiled):
-    answer = sweep.scale(profiled, models=["wang_chu"], core_clock=[500, 900], memory_clock=[700])
+def test_energy_and_notes__of_a_single_model_and_of_what_is_assumed(profiled, tmp_path):
+    device, text = tmp_path / "guessed.toml", profiled.read_text(encoding="utf-8")
+    card = sweep.load_device("gtx_980_paper").text.replace('W" = "fitted:', 'W" = "assumed:')
+    device.write_text(card, encoding="utf-8")
+    kernel = parse_kernel(text.replace('"gtx_980_paper"', f'"{device}"'), "matmul")
+    answer = sweep.scale(kernel, models=["wang_chu"], core_clock=[500, 900], memory_clock=[700])
     for row in answer:
         assert row["energy"] == pytest.approx(row["power"] * row["wang_chu"])
     assert any("power.static_W" in note for note in answer.notes)
     several = sweep.scale(profiled, models=["wang_chu", "hong_kim"], core_clock=[500])
     assert "power" not in several.columns
-    text = profiled.read_text(encoding="utf-8").replace('"gtx_980_paper"', '"gtx_260"')
+    text = text.replace('"gtx_980_paper"', '"gtx_260"')
     text = text.replace("core_clock_MHz = 700", "core_clock_MHz = 1242")
     text = text.replace("memory_clock_MHz = 700", "memory_clock_MHz = 999")
     with pytest.raises(QueryError, match=r"no predicted time on gtx_260 .* block too large"):

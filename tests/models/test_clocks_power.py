@@ -1,5 +1,7 @@
 """Rule CLK (clocks away from the nominal ones), power and energy."""
 
+from importlib import resources
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,12 +12,13 @@ from support.calling import call, evaluated, exact
 import sweep.models.hong_kim_2009 as hk
 import sweep.models.wang_chu_2017 as wc
 from sweep.evaluation.launch import build_launch
+from sweep.evaluation.planned import evaluate
 from sweep.evaluation.tables import model_inputs
 from sweep.fields import POWER_STATUS, STATUS, VARIANTS
 from sweep.hardware import clocks
 from sweep.hardware.clocks import bandwidth, clock_ratio, latency, service_time, share_at
 from sweep.hardware.derived import dram_share
-from sweep.models import get_model, stated_facts
+from sweep.models import get_model, model_names, stated_facts
 from sweep.space import Plan, resolve
 from sweep.specs import load_device, load_kernel
 
@@ -126,7 +129,7 @@ def test_clk__wang_chu_inputs(variant):
     assert (nominal["frequency_ratio"], nominal["dm_del"]) == (1, 9.31)
     assert values["frequency_ratio"] == exact(1.5)
     assert values["dm_del"] == exact(9.54)  # Table III at 600 MHz
-    other = {"frequency_ratio", "dm_del", "core_hz", "core_watts", "memory_watts"}
+    other = {"frequency_ratio", "dm_del", "core_hz", "core_watts", "memory_watts", "static_power"}
     assert {n: values[n] for n in set(values) - other} == {
         n: nominal[n] for n in set(nominal) - other
     }
@@ -185,14 +188,15 @@ def gtx_980_paper():
 @pytest.mark.parametrize("kernel", ["svm", "sepia"])
 def test_power__static_and_both_domains(gtx_980_paper, kernel, model):
     found, device = gtx_980_paper[kernel, model], load_device("gtx_980_paper")
-    watts = {}
-    for domain in ("core", "memory"):
-        clock = np.array(CLOCKS[f"{domain}_clock"]) * 1e6
-        voltage = clocks.voltage_at(clock, device.tables[f"power.{domain}_voltage"])
-        watts[domain] = device.values[f"power.{domain}"] * voltage**2 * clock
-    core = found["core_activity"] * watts["core"][:, np.newaxis]
-    memory = found["memory_activity"] * watts["memory"]
-    np.testing.assert_allclose(found["power"], 30 + core + memory, rtol=1e-13)
+    core, memory = np.meshgrid(*(1e6 * np.array(v) for v in CLOCKS.values()), indexing="ij")
+    volts = clocks.voltage_at(core, device.tables["power.core_voltage"])
+    volts = np.maximum(volts, clocks.voltage_at(memory, device.tables["power.core_voltage_floor"]))
+    expected = device.values["power.static"]
+    for domain, watts in (("core", volts**2 * core), ("memory", memory)):
+        idle = device.values[f"power.{domain}_idle_share"]
+        busy = idle + (1 - idle) * found[f"{domain}_activity"]
+        expected = expected + device.values[f"power.{domain}"] * watts * busy
+    np.testing.assert_allclose(found["power"], expected, rtol=1e-13)
     np.testing.assert_array_equal(found["energy"], found["power"] * found["execution_time"])
     for activity in ("core_activity", "memory_activity"):
         assert found[activity].min() >= 0
@@ -200,10 +204,10 @@ def test_power__static_and_both_domains(gtx_980_paper, kernel, model):
 
 
 def test_power__at_full_activity(gtx_980_paper):
-    # It computes all the time: 30 W static, 65 W a V^2 GHz at 1.02 V and 1 GHz.
+    # It computes all the time: 26.07 W static, 44.7 W a V^2 GHz at 1.129 V and 1 GHz.
     assert gtx_980_paper["svm", "wang_chu"]["core_activity"][-1, 0] > 0.99
     assert gtx_980_paper["svm", "wang_chu"]["power"][-1, 0] == pytest.approx(
-        30 + 65 * 1.02**2, rel=0.02
+        26.07 + 44.7 * 1.129**2, rel=0.04
     )
 
 
@@ -243,3 +247,15 @@ def test_activities__of_the_work_that_is_there(blocks):
         warps = blocks * inputs.get("wpb", 2) / 16
         expected = min(1.0, warp * warps / found["execution_cycles"])
         assert found["core_activity"] == exact(expected), case
+
+
+def test_activities__of_one_block_are_those_of_one_multiprocessor(tmp_path):
+    """Power is that of the whole chip, whose other multiprocessors rest (every model)."""
+    text = resources.files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
+    kernel = tmp_path / "one.toml"
+    kernel.write_text(text.replace("blocks = 1048576", "blocks = 1"), encoding="utf-8")
+    for variant in ("corrected", "revised"):
+        plan = Plan((str(kernel),), ("gtx_titan_x",), tuple(model_names()), variant=variant,
+                    axes={"computation": [1e4]}, outputs=OUTPUTS)  # fmt: skip
+        busy = evaluate(resolve(plan))["one"]["core_activity"].values
+        assert np.isfinite(busy).all() and busy.max() <= 1 / 24 < 5 * busy.min()
