@@ -115,11 +115,13 @@ def _quantity(name: str, value: float, units: str) -> Line:
 def _assumed(case: Case) -> Iterator[str]:
     plan = replace(case.plan, models=(case.model.name,), options={})
     texts = {item.name: str(item.values.reshape(-1)[0]) for item in assumptions(case.space, plan)}
-    if texts["assumed"]:
-        kinds = "assumed or fitted" if FITTED in texts["assumed"] else "assumed"
-        yield f"The time rests on {kinds} values: {texts['assumed']}."
-    if case.is_powered and texts["power_assumed"]:
-        yield f"Power and energy rest on assumed values: {texts['power_assumed']}."
+    rests = {"assumed": "The time rests"}
+    if case.is_powered:
+        rests["power_assumed"] = "Power and energy rest"
+    for name, words in rests.items():
+        if texts[name]:
+            kinds = "assumed or fitted" if FITTED in texts[name] else "assumed"
+            yield f"{words} on {kinds} values: {texts[name]}."
 
 
 # ---------------------------------------------------------------------------- the equations

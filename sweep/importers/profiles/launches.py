@@ -290,7 +290,8 @@ def _kernel(names: Sequence[str], wanted: str | None) -> str:
     if wanted is None:
         if len(names) == 1:
             return names[0]
-        raise ProfileError(f"{len(names)} kernels ({listed}): choose one with --kernel NAME")
+        hint = "choose one with --kernel NAME, or give a folder for all with -o"
+        raise ProfileError(f"{len(names)} kernels ({listed}): {hint}")
     for matching in (
         [name for name in names if name == wanted],
         [name for name in names if bare_name(name) == wanted],
