@@ -111,7 +111,7 @@ def read_power(
     like : PowerTable, optional
         A table of the same GPU that says which clocks it did not hold; by default the file itself.
     profiled : mapping of str to Kernel, optional
-        The counts of each kernel, by its name in lower case, if the file has no activities.
+        The counts of each kernel, by its name in lower case, in place of activities in the file.
 
     Raises
     ------
@@ -128,13 +128,13 @@ def read_power(
         unique.setdefault((row.kernel, pair), row._replace(pair=pair))
     rows = [*unique.values()]
     times = times_of(rows)
-    of_table = bool(rows[0].activities)
+    counted = bool(rows[0].activities) or profiled is not None
+    found: Activities = {}
     if profiled is not None:
         found = profiled_activities(times, profiled, device, model, variant, source.name)
-    elif not of_table:
+    elif not counted:
         found = implied_activities(times, device, model, variant, source.name)
-    counted = of_table or profiled is not None
-    shares = [row.activities if of_table else found[row.kernel][row.pair] for row in rows]
+    shares = [found[row.kernel][row.pair] if found else row.activities for row in rows]
     number = {kernel: i for i, kernel in enumerate(kernels)}
     of_kernel = np.array([number[row.kernel] for row in rows])
     core, memory = np.array([row.pair for row in rows]).T
