@@ -175,7 +175,7 @@ def test_profile__choices_that_do_not_fit(capsys):
     means = [profile("nvprof_metrics"), profile("nvprof_trace"), "--launch", "1"]
     message = "the counters of 'matrixMulCUDA' are means over 3 launches"
     assert message in refused(capsys, "profile", *means)
-    message = "2 kernels (vectorAdd, matrixMulCUDA): choose one with --kernel NAME, or give a folder"
+    message = "2 kernels (vectorAdd, matrixMulCUDA): choose one with --kernel NAME, or give"
     assert message in refused(capsys, "profile", profile("ncu_details"))
 
 
