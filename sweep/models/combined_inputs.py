@@ -99,8 +99,9 @@ INPUTS = (
     of_device("shared_latency", "L_shared", "cycle", "latency of shared memory",
               "shared_latency_cycles"),
     of_device("launch_cycles", "L_launch", "cycle", "launching of a block"),
-    of_device("block_start", "t_start", "cycle", "from the start of a block to that of the next",
-              "block_start_cycles"),
+    Input("block_start", "t_start", "cycle", "from the start of a block to that of the next",
+          "device, in cycles or by a clock that stands",
+          ("block_start_cycles", "block_start_ns"), clocked=True),
     Input("kernel_launch", "L_kernel", "s", "overhead of launching the kernel",
           "device, times the kernel's launches", ("kernel_launch_us",)),
     of_device("schedulers", "m", "1", "schedulers of an SM, each with lanes of its own"),
@@ -179,6 +180,8 @@ PARAMETERS = (
               matrix_units.single_warp_slowness),
     parameter("launch_cycles", SYMBOLS["launch_cycles"], 1e-3, 1e5, derived.launch_cycles),
     parameter("block_start_cycles", SYMBOLS["block_start"], 0, 1e5, derived.block_start),
+    parameter("block_start_ns", ("t_start'", "ns", "least time between starts of two blocks"),
+              0, 1e5, derived.block_start_ns),
     parameter("kernel_launch_us", SYMBOLS["kernel_launch"], 0, 1e5, derived.kernel_launch),
     parameter("schedulers", SYMBOLS["schedulers"], 1, 16, derived.schedulers),
     *(parameter(f"{kind}_matrix_cycles",
@@ -366,6 +369,9 @@ def prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
         "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),
         "dram_latency": latency(device["dram_latency_cycles"], clocks.ratio, work.dram_share),
+        "block_start": np.maximum(
+            device["block_start_cycles"], device["block_start_ns"] * 1e-9 * clocks.core
+        ),
         "kernel_launch": device["kernel_launch_us"] * 1e-6 * work.launches,
         "core_clock": clocks.core,
     }

@@ -1,5 +1,6 @@
 """Rule CLK (clocks away from the nominal ones), power and energy."""
 
+from functools import reduce
 from importlib import resources
 
 import numpy as np
@@ -259,3 +260,23 @@ def test_activities__of_one_block_are_those_of_one_multiprocessor(tmp_path):
                     axes={"computation": [1e4]}, outputs=OUTPUTS)  # fmt: skip
         busy = evaluate(resolve(plan))["one"]["core_activity"].values
         assert np.isfinite(busy).all() and busy.max() <= 1 / 24 < 5 * busy.min()
+
+
+def test_block_starts__of_maxwell_keep_their_time_at_all_clocks(tmp_path):
+    """As `gaussian` of Wang & Chu's benchmarks, with blocks of 16 threads, was measured."""
+    text = resources.files("sweep.measurements").joinpath("mix.toml").read_text(encoding="utf-8")
+    kernel = tmp_path / "small.toml"
+    small = {"= 1048576": "= 262144", "[256]": "[16]", "count = 16": "count = 0.01"}
+    kernel.write_text(reduce(lambda t, old: t.replace(old, small[old]), small, text), "utf-8")
+
+    def times(device, clocks):
+        plan = Plan((str(kernel),), (device,), ("combined",), variant="revised", layout="grid",
+                    axes={"computation": [0.01], "core_clock": clocks})  # fmt: skip
+        found = evaluate(resolve(plan))["small"]["execution_time"].values.ravel()
+        return 1e3 * (found - 2.5e-6)  # the launch of the kernel
+
+    assert times("gtx_980", [1100.0, 1250.0]) == pytest.approx([0.973, 0.973], rel=2e-3)
+    assert times("gtx_980_paper", [900.0, 1000.0]) == pytest.approx([1.299, 1.299], rel=2e-3)
+    slow, fast = times("v100_pcie", [802.0, 1380.0])
+    assert slow / fast == pytest.approx(1380 / 802, rel=1e-3)
+    assert 16 * fast == pytest.approx(6.543, rel=0.02)  # 16 times as many blocks
