@@ -356,11 +356,11 @@ MAXWELL_START_NS = 3.71
 """Nanoseconds from the start of a block to that of the next on a GTX 980, at all clocks.
 
 `gaussian` of Wang & Chu's benchmarks (262,144 blocks of 16 threads) takes 0.973 ms from 700 to 1500
-MHz: its blocks start every two cycles of 540 MHz, a clock of their own. On the P100 and the V100
-they start by the core clock.
+MHz: its blocks start every two cycles of a fixed clock of 540 MHz. On the P100 and the V100 the
+core clock decides.
 """
 
 
 def block_start_ns(device: DeviceFacts) -> float | None:
-    """On 5.x a block starts by a clock that stands, as on the GTX 980, else by the core's: 0."""
+    """On 5.x as on a GTX 980; elsewhere 0, as the core clock decides."""
     return MAXWELL_START_NS if device.compute_capability.startswith("5.") else 0.0

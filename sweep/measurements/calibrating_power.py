@@ -116,7 +116,7 @@ def _profiled(folder: Path) -> dict[str, Kernel]:
     """Return the kernels of a folder by their names in lower case."""
     found = [load_kernel(path) for path in sorted(folder.glob("*.toml"))]
     if not found:
-        raise QueryError(f"{folder}: a folder without kernel files: `sweep profile` writes them")
+        raise QueryError(f"{folder}: no folder with kernel files: `sweep profile` writes them")
     return {kernel.name.lower(): kernel for kernel in found}
 
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 Pair = tuple[float, float]
 
+ACTIVITIES = ("execution_time", "core_activity", "memory_activity")
+"""Results that tell how long core and memory are busy."""
+
 CORE_RULE = "(time ~ 1/core clock)"
 NO_CHANGE = "(no change)"
 SUM_RULE = "(sum of shares)"
@@ -280,12 +283,11 @@ def mixes_at(
     Each has the shape (pairs, mixes), for pairs of clocks [MHz].
     """
     core, memory = (sorted({pair[i] for pair in pairs}) for i in (0, 1))
-    outputs = ("execution_time", "core_activity", "memory_activity")
     at = [core.index(c) * len(memory) + memory.index(m) for c, m in pairs]
     lines, parts = len(core) * len(memory), []
     for mixes in (MIXES, FEW):
-        found = _mixes(core, memory, device, (model,), variant, outputs, mixes)
-        parts.append([found[name].values.reshape(lines, -1)[at] for name in outputs])
+        found = _mixes(core, memory, device, (model,), variant, ACTIVITIES, mixes)
+        parts.append([found[name].values.reshape(lines, -1)[at] for name in ACTIVITIES])
     time, busy, moving = (np.concatenate(of_name, axis=1) for of_name in zip(*parts, strict=True))
     return time, busy, moving
 

@@ -43,7 +43,7 @@ class Effective:
     predicted : float
         Its time at the real clocks [s].
     clock : str
-        ``core`` or ``memory``: the one of the missing cycles.
+        ``core`` or ``memory``: the clock of the missing cycles.
     ratio : float
         Effective over real clock [1].
     """

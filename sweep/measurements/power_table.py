@@ -4,7 +4,7 @@ A time model implies activities as follows. The mixes of computation and memory 
 (``mix.toml``), with many warps or few, whose times change over the clocks as the kernel's do are
 taken, and the mean of their activities. Times over clocks tell what a kernel waits for, not how
 many units it keeps busy: one that waits for latencies on the chip looks like one that computes.
-Kernel files of profiles tell it: their counts keep units as busy as a model says.
+Kernel files of profiles do tell: from their counts a model computes how busy the units are.
 
 The samples of ``sweep calibrate --gpu`` tell activities: a kernel's rate of instructions, or of
 bytes, over the best rate that any kernel of the same class reaches at these clocks.
@@ -25,8 +25,8 @@ from sweep.fields import Array
 from sweep.importers.files import Source
 from sweep.importers.microbenchmarks import own_samples
 from sweep.importers.tuners.table import ClockTimes, Pair, PowerRow, read_clock_power, times_of
-from sweep.measurements.clock_ranges import clocks_not_held
-from sweep.measurements.clock_validation import mixes_at
+from sweep.measurements.clock_ranges import CLOCKS, clocks_not_held
+from sweep.measurements.clock_validation import ACTIVITIES, mixes_at
 from sweep.measurements.scaling import over_clocks
 from sweep.microbenchmarks.power import drawn
 from sweep.space import Plan
@@ -42,9 +42,6 @@ neither times nor models are better than a hundredth."""
 
 Activities = dict[str, dict[Pair, tuple[float, float]]]
 """Of core and memory, by kernel and pair of clocks [1]."""
-
-OUTPUTS = ("execution_time", "core_activity", "memory_activity")
-CLOCKS = ("core", "memory")
 
 
 @dataclass(frozen=True)
@@ -180,21 +177,17 @@ def profiled_activities(
             kernel.lower(), profiled, f"{name}: kernel '{kernel}' has no file of its counts"
         )
         file = profiled[kernel.lower()]
-        axes: Any = {f"{c}_clock": sorted({p[i] for p in own}) for i, c in enumerate(CLOCKS)}
+        core, memory = (sorted({pair[i] for pair in own}) for i in (0, 1))
+        axes: Any = dict(zip(CLOCKS, (core, memory), strict=True))
         plan = Plan((file.key,), (device.key,), (model,), variant=variant, layout="grid", axes=axes,
-                    outputs=OUTPUTS, precision="float64")  # fmt: skip
-        at = over_clocks(plan, device, file.text).squeeze("model")
-        at = at.transpose("core_clock", "memory_clock", ...)
-        if at["execution_time"].ndim > 2 or not np.isfinite(at["execution_time"]).all():
+                    outputs=ACTIVITIES, precision="float64")  # fmt: skip
+        results = over_clocks(plan, device, file.text).squeeze("model").transpose(*CLOCKS, ...)
+        if len(results.sizes) > 2 or not np.isfinite(results["execution_time"]).all():
             raise QueryError(f"{file.path or file.key}: no time of one launch on {device.key}")
-        time, *shares = (at[output].values for output in OUTPUTS)
-        found[kernel] = {}
-        for pair, measured in own.items():
-            i = tuple(
-                values.index(clock) for values, clock in zip(axes.values(), pair, strict=True)
-            )
-            busy, moving = (min(1.0, float(share[i] * time[i]) / measured) for share in shares)
-            found[kernel][pair] = busy, moving
+        at = [core.index(c) for c, _ in own], [memory.index(m) for _, m in own]
+        time, *shares = (results[output].values[at] for output in ACTIVITIES)
+        busy = np.minimum(1.0, np.array(shares) * time / [*own.values()])
+        found[kernel] = dict(zip(own, map(tuple, busy.T.tolist()), strict=True))
     return found
 
 

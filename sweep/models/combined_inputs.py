@@ -100,7 +100,7 @@ INPUTS = (
               "shared_latency_cycles"),
     of_device("launch_cycles", "L_launch", "cycle", "launching of a block"),
     Input("block_start", "t_start", "cycle", "from the start of a block to that of the next",
-          "device, in cycles or by a clock that stands",
+          "device, in cycles of the core or in fixed time",
           ("block_start_cycles", "block_start_ns"), clocked=True),
     Input("kernel_launch", "L_kernel", "s", "overhead of launching the kernel",
           "device, times the kernel's launches", ("kernel_launch_us",)),

@@ -177,8 +177,7 @@ def test_activities__of_profiles_are_those_of_the_model_over_the_measured_time(t
     source = written(tmp_path / "t.csv", lines, NO_ACTIVITY)
     fit = calibrate_power(source, device="gtx_titan_x", profiles=folder)
     assert "activities of combined, revised, for the counts of profiles" in fit.device.text
-    profiled = {one: sweep.load_kernel(folder / f"{one}.toml")
-                for one in ("copies", "both", "computes")}  # fmt: skip
+    profiled = {k: sweep.load_kernel(folder / f"{k}.toml") for k in ("copies", "both", "computes")}
     table = read_power(read_source(source), load_device("gtx_titan_x"), "combined", "revised",
                        profiled=profiled)  # fmt: skip
     expected = [own[name].values / 1.25 for name in outputs[1:]]
@@ -187,7 +186,7 @@ def test_activities__of_profiles_are_those_of_the_model_over_the_measured_time(t
 
 def test_profiles__that_are_missing_are_named(tmp_path):
     source = written(tmp_path / "t.csv", PLAIN, NO_ACTIVITY)
-    with pytest.raises(sweep.QueryError, match="a folder without kernel files"):
+    with pytest.raises(sweep.QueryError, match="no folder with kernel files"):
         calibrate_power(source, device="gtx_titan_x", profiles=tmp_path)
     folder = profiles_of(tmp_path, k0=1, k1=60, k3=2000)
     with pytest.raises(sweep.QueryError, match="kernel 'k2' has no file of its counts"):
@@ -242,9 +241,9 @@ def test_shipped_power_is_that_of_the_fit(titan):
             (0.0, 0.0, 64.27, 0.05), (0.957, 0.0, 98.33, 0.05), (0.001, 0.691, 123.77, 0.1),
             (0.792, 0.678, 145.99, 0.1))),
         # nn of Wang & Chu's benchmarks, with the activities of its counts.
-        *(("tesla_p100", (core, 715), *one, 0.15) for core, *one in (
+        *(("tesla_p100", (core, 715), *one, 0.14) for core, *one in (
             (607, 0.677, 0.774, 94.5), (1012, 0.513, 0.977, 101.7), (1328, 0.390, 0.974, 135.8))),
-        *(("v100_pcie", (core, 877), *one, 0.15) for core, *one in (
+        *(("v100_pcie", (core, 877), *one, 0.09) for core, *one in (
             (802, 0.229, 0.815, 106.6), (1087, 0.196, 0.944, 126.3), (1380, 0.155, 0.944, 159.5))),
     ],
 )  # fmt: skip
