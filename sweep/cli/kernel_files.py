@@ -121,7 +121,7 @@ def profile(arguments: argparse.Namespace) -> int:
 
     Into a folder go the files of all kernels.
     """
-    from sweep.importers.profiles.inputs import Given
+    from sweep.importers.profiles.kernel_file import Given
     from sweep.measurements.profiled import profiled_kernels, read_profile
 
     given = call_with(Given, arguments)

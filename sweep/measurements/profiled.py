@@ -14,8 +14,8 @@ from sweep.errors import ProfileError
 from sweep.hardware.occupancy import occupancy
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.importers.files import read_source
-from sweep.importers.profiles.inputs import Given, inputs_of
-from sweep.importers.profiles.kernel_file import Inputs, kernel_text
+from sweep.importers.profiles.inputs import inputs_of
+from sweep.importers.profiles.kernel_file import Given, Inputs, kernel_text
 from sweep.importers.profiles.launches import Launch, bare_name, chosen, kernels_of
 from sweep.importers.profiles.launches import read_profile as launches_of
 from sweep.measurements.clock_ranges import clock_range

@@ -72,6 +72,7 @@ from sweep.models.combined_equations import (
     by_length,
     dependent,
     dram_cycles,
+    drawing,
     entry,
     exec_cycles,
     exec_cycles_printed,
@@ -261,7 +262,9 @@ def cycles_of_rounds(
     return all_rounds(grid.full, T_first, T_later, T_last if grid.left > 0.0 else 0.0)
 
 
-def results_of(cycles, waits, total, A, D_max, in_shared, in_l1, executed, waited, per_sm, used):
+def results_of(
+    cycles, waits, total, A, D_max, in_shared, in_l1, D_power, executed, waited, per_sm, used
+):
     """Return the results by name, with the component that the time is due to."""
     by_arithmetic = A >= D_max
     by_load_store = total.load_store >= D_max
@@ -269,16 +272,14 @@ def results_of(cycles, waits, total, A, D_max, in_shared, in_l1, executed, waite
     served = SHARED if in_shared >= in_l1 else MEMORY
     component = ARITHMETIC if by_arithmetic else (LOAD_STORE if by_load_store else GLOBAL)
     bottleneck = COMPUTE if by_arithmetic else (served if by_load_store else MEMORY)
-    regime = WAITING if waits else component
-    bound_code = LATENCY if waits else bottleneck
     CPI = cycles / (executed * per_sm)
     return {
         "execution_cycles": cycles,
         "cycles_per_instruction": CPI,
-        "core_activity": min(1.0, A * per_sm / cycles) * used,
+        "core_activity": min(1.0, D_power * per_sm / cycles) * used,
         "memory_activity": min(1.0, total.dram * per_sm / cycles),
-        "regime": regime,
-        "bound": bound_code,
+        "regime": WAITING if waits else component,
+        "bound": LATENCY if waits else bottleneck,
         "arithmetic_cycles": A * per_sm,
         "load_store_cycles": total.load_store * per_sm,
         "memory_cycles": max(total.l2, total.dram) * per_sm,
@@ -305,7 +306,7 @@ def body(
     # Sums over all stages, and over those since the last barrier.
     total, since, serial = NO_DEMANDS, NO_DEMANDS, NO_ROUNDS
     total_time = since_time = Times(launch_cycles, launch_cycles, launch_cycles, launch_cycles, 0.0)
-    waited = executed = in_shared = in_l1 = in_matrix = 0.0
+    waited = executed = in_shared = in_l1 = in_matrix = D_matrix = 0.0
     for k in range(len(instructions)):
         D, on_lanes, M = demands_in_stage(
             instructions[k] * t_i, matrix[k], fp32[k], integer[k], special[k], fp64[k], accesses[k],
@@ -326,6 +327,7 @@ def body(
         waited, executed = waited + own_wait + Z_M, executed + instructions[k]
         in_shared += wavefronts[k] * shared_cycles
         in_l1, in_matrix = in_l1 + l1_sectors[k] * l1_cycles, in_matrix + matrix_time[k]
+        D_matrix = D_matrix + matrix[k]
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1 and (k == len(instructions) - 1 or barriers[k] > 0.0):
             lanes = demands_on_lanes(since, unified, one_pipe)
@@ -347,8 +349,10 @@ def body(
         cycles = exec_cycles_printed(blocks, W, active_sm, D_max)
         waits = False
     per_sm = blocks * W / active_sm
-    return results_of(cycles, waits, total, total_lanes.first, D_max, in_shared, in_l1, executed,
-                      launch_cycles + waited, per_sm, active_sm / n_sm)  # fmt: skip
+    D_power = drawing(total.single, total.integers, total.specials, total.doubles, D_matrix,
+                      total.load_store, unified, one_pipe, fp32_cycles, fp64_cycles)  # fmt: skip
+    return results_of(cycles, waits, total, total_lanes.first, D_max, in_shared, in_l1, D_power,
+                      executed, launch_cycles + waited, per_sm, active_sm / n_sm)  # fmt: skip
 
 
 MODEL = Model(

@@ -17,6 +17,12 @@ _equation = equations("combined", SYMBOLS)
 
 NOTHING = 1e-20  # cycles, so that a stage without demands divides nothing by zero
 
+SPECIALS, FEW_DOUBLES, PIPELINE = 1.1, 0.37, 0.61
+"""What units at work draw, of what the lanes of single precision draw: special functions, double
+precision on 4 lanes, and the load-store pipeline (their shared memory). Published coefficients of a
+GTX Titan X, J. Guerreiro et al., TPDS 2019 (hpc-ulisboa/gpupowermodel@2c2ac48,
+model_dvfs_gtxtitanx.csv). Their 0.84 of L2 is left out, as it makes power no better."""
+
 # --- What a warp demands --------------------------------------------------------------------------
 
 
@@ -332,6 +338,21 @@ def within_power(exec_cycles, blocks, warps_per_block, matrix_time, core_clock):
     """
     allowed = blocks * warps_per_block * matrix_time * core_clock
     return max(exec_cycles, np.sqrt(exec_cycles * allowed))
+
+
+@_equation("12b", "D_power", "cycle", "demand of a warp on units, by what they draw")
+def drawing(
+    single_precision, integers, specials, doubles, matrix, load_store, unified, one_pipe,
+    fp32_cycles, fp64_cycles,
+):  # fmt: skip
+    """Time on all units, each with its part of the power of the single-precision lanes.
+
+    An operation in double precision is taken to draw twice as much as one in single precision.
+    """
+    of_doubles = min(max(FEW_DOUBLES, 2.0 * fp32_cycles / max(fp64_cycles, NOTHING)), 1.0)
+    others = (1.0 - one_pipe) * (SPECIALS * specials + of_doubles * doubles)
+    lanes = single_precision + (1.0 - unified) * integers + others
+    return lanes + matrix + PIPELINE * load_store
 
 
 @_equation("12 as printed", "exec_cycles")

@@ -70,7 +70,15 @@ def test_gtx_titan_x__is_the_card_of_the_measured_clocks():
         assert cycles > 32 / 4 * ratio
 
 
-POWERED = {"gtx_980", "rtx_2070_super", "tesla_k40", "tesla_p100", "titan_xp", "v100_pcie"}
+POWERED = {
+    "gtx_1080_ti",
+    "gtx_980",
+    "rtx_2070_super",
+    "tesla_k40",
+    "tesla_p100",
+    "titan_xp",
+    "v100_pcie",
+}
 """Those whose power was measured and published."""
 
 

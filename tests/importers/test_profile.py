@@ -5,7 +5,8 @@ from support.launches import accesses_of, launched
 from support.profile_texts import FOLDER, INSTRUCTIONS, MATRIX, cases_of, made, of, path, text
 
 import sweep
-from sweep.importers.profiles.inputs import Given, inputs_of
+from sweep.importers.profiles.inputs import inputs_of
+from sweep.importers.profiles.kernel_file import Given
 from sweep.importers.profiles.launches import chosen, kernels_of, read_profile
 from sweep.specs import lint, load_device, parse_kernel
 
@@ -175,6 +176,39 @@ def test_nvprof__textures_share_the_unified_cache_with_loads(tmp_path):
     texts = textures.count.text, textures.transactions.text, textures.l1_hit_rate.text
     assert texts == ("6", "8", "0.75")
     assert (loads.count.text, loads.transactions.text) == ("2", "4")
+
+
+def test_nvprof__textures_are_what_the_unified_cache_counts_without_loads(tmp_path):
+    run = nvprof(tmp_path, inst_executed=64 * 400, inst_executed_global_loads=0,
+                 tex_cache_transactions=64 * 48, tex_cache_hit_rate="75.000000%",
+                 l2_read_transactions=64 * 12)  # fmt: skip
+    found = sweep.read_profile([run], given=Given((32, 1, 1), (64, 1, 1)))
+    assert any("are assumed to be of textures, 8 a fetch" in text for text in found.remarks)
+    (textures,) = parse_kernel(found.text, "k").global_accesses
+    assert (textures.memory, textures.count.text, textures.transactions.text) == (
+        "texture",
+        "6",
+        "8",
+    )
+
+
+@pytest.mark.parametrize(
+    ("loads", "counters", "fp64", "conversion"),
+    [(4, {}, 20, 0), (8, {}, 10, 0), (6.1, {}, 10, 0),
+     (8, {"inst_bit_convert": 32 * 64 * 4}, 14, 0), (8, {"inst_bit_convert": 32 * 64 * 12}, 20, 2)],
+)  # fmt: skip
+def test_nvprof__doubles_of_floats_are_converted(loads, counters, fp64, conversion, tmp_path):
+    run = nvprof(tmp_path, inst_executed=64 * 400, inst_executed_global_loads=64 * 2,
+                 l2_read_transactions=int(64 * 2 * loads), inst_fp_64=32 * 64 * 10,
+                 **counters)  # fmt: skip
+    kernel = parse_kernel(sweep.read_profile([run], given=Given((32, 1, 1), (64, 1, 1))).text, "k")
+    found = [
+        float(kernel.expressions[f"instructions.{one}"].text) for one in ("fp64", "conversion")
+    ]
+    assert found == [fp64, conversion]
+    source = str(kernel.source_of("instructions.fp64"))
+    assert source.startswith("assumed") == (loads == 4) and ("conversion" in source) == (fp64 > 10)
+    assert kernel.expressions["parallelism.memory"].text == "2"
 
 
 @pytest.mark.parametrize("hit_rate", ["0.000000%", "100.000000%"])

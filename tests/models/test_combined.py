@@ -78,6 +78,19 @@ def test_within_power__a_rate_grows_as_the_square_root_beyond_what_power_allows(
     assert equations.within_power(250.0, 100.0, 4.0, 0.0, 1e9) == 250
 
 
+def test_drawing__units_count_by_what_they_draw():
+    units = {"single_precision": 10.0, "integers": 6.0, "specials": 2.0, "doubles": 4.0,
+             "matrix": 0.0, "load_store": 5.0, "unified": 1.0, "one_pipe": 0.0}  # fmt: skip
+
+    def drawn(fp64_cycles=8.0, **changes):
+        return equations.drawing(**units | changes, fp32_cycles=0.25, fp64_cycles=fp64_cycles)
+
+    assert drawn() == pytest.approx(10 + 1.1 * 2 + 0.37 * 4 + 0.61 * 5)
+    assert drawn(unified=0.0, matrix=3.0) - drawn() == pytest.approx(6 + 3)
+    assert drawn(fp64_cycles=0.5) - drawn() == pytest.approx((1 - 0.37) * 4)  # half the rate
+    assert drawn(one_pipe=1.0) == pytest.approx(10 + 0.61 * 5)  # the lanes have done it all
+
+
 def test_cb7__copies_beside_work():
     """A block of 8 warps: 64 cycles of matrix units each, copies of 40 sectors from L2."""
     stage = {"matrix": 64.0, "l2_sectors": 40.0, "cache_wait": 600.0, "chain": 0.0,

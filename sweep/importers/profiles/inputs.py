@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sweep.errors import ProfileError
 from sweep.importers.profiles.counters import QUANTITIES
-from sweep.importers.profiles.kernel_file import REGISTERS, WARP, Access, Inputs
+from sweep.importers.profiles.kernel_file import REGISTERS, WARP, Access, Given, Inputs
 from sweep.importers.profiles.launches import Found, Launch, bare_name, find
 
 CLASSES = ("fp32", "fp64", "integer", "special", "conversion", "control")
@@ -27,9 +27,10 @@ COALESCED = 4.0
 DIRECTIONS = {"load": "read", "store": "write"}
 """The word for each kind of access in the names of L2 and DRAM counters."""
 
-UNIFIED = "tex_cache_transactions"
-"""A counter of textures and global loads where both have one cache. Those devices (compute
-capability 5.0 and later) are also those of which nvprof counts texture instructions."""
+UNIFIED, FETCH = "tex_cache_transactions", 8.0
+"""A counter of textures and global loads where both have one cache (compute capability 5.0 and
+later, of which nvprof also counts texture instructions), and what it counts for a warp's fetch of
+floats on a GTX 980 and a V100."""
 
 NOT_IN_PROFILE = "assumed: not in the profile"
 WORDS = "assumed: coalesced words of 4 bytes"
@@ -42,18 +43,6 @@ NO_GEOMETRY = {
     "nvprof": "add the output of `nvprof --csv --print-gpu-trace` of the same program,",
     "ncu": "add its column, or the section LaunchStats,",
 }
-
-
-@dataclass(frozen=True)
-class Given:
-    """Values from the user, which replace the profile's."""
-
-    block: tuple[int, int, int] | None = None
-    grid: tuple[int, int, int] | None = None
-    registers: int | None = None
-    shared_memory: int | None = None
-    outer: float | None = None
-    barriers: float | None = None
 
 
 def inputs_of(launches: Sequence[Launch], given: Given | None = None) -> Inputs:
@@ -116,8 +105,6 @@ class _Reader:
         """Record the source of a value: counters, or an assumption."""
         self.inputs.sources[path] = f"derived: profile, {counters}" if counters else otherwise
 
-    # The launch
-
     def _sides(self, side: str) -> tuple[int, int, int]:
         """Return the three dimensions of the block or the grid."""
         given = getattr(self.given, side)
@@ -170,8 +157,6 @@ class _Reader:
         if not known:
             self._find(names[0], otherwise)
         return sum(found.value for found in known) if known else None
-
-    # Instructions and accesses, per warp
 
     def _instructions(self) -> None:
         inputs = self.inputs
@@ -254,6 +239,7 @@ class _Reader:
             else:
                 wanted = (QUANTITIES.get(one) for one in (f"{name}_threads", name))
                 missing += filter(None, (one.wanted(tool) for one in wanted if one))
+        self._conversions(lanes / WARP)
         if missing:
             rest = next(name for name in UNCOUNTED if name not in inputs.classes)
             self._remark(
@@ -261,12 +247,38 @@ class _Reader:
                 f" {rest} for what no counter tells"
             )
 
+    def _conversions(self, at_work: float) -> None:
+        """Count conversions beside double precision with it, as they take as long or longer.
+
+        CUDA C++ Programming Guide, throughput of native arithmetic instructions. Without a counter
+        each has one if a warp's loads are nearer to words of 4 bytes than of 8: it converts floats.
+        """
+        inputs, path = self.inputs, "instructions.fp64"
+        doubles, converted = (inputs.classes.get(name) for name in ("fp64", "conversion"))
+        if not doubles or self._find("special"):
+            return  # a counter of the pipeline that executes conversions has them
+        if converted is not None:
+            added = min(converted, doubles)
+            inputs.classes["conversion"] = converted - added
+            inputs.sources[path] += ", and as many conversions at most"
+        else:
+            words_of_4 = COALESCED * at_work, 1.0  # sectors, passes of shared memory
+            loads = zip(words_of_4, (inputs.global_accesses, inputs.shared_accesses), strict=True)
+            sizes = [
+                one.transactions / of for of, all_ in loads for one in all_ if one.kind == "load"
+            ]
+            if min(sizes, default=2.0) > 1.5:
+                return
+            words = inputs.sources[path].removeprefix("derived: ")
+            added, inputs.sources[path] = doubles, f"assumed: {words}, and a conversion for each"
+        inputs.classes["fp64"] = doubles + added
+
     def _global(self, kind: str) -> str:
         """Read global loads or stores; return the counters of the instructions, if any."""
         inputs, path, verb = self.inputs, f"global_access.{kind}s", DIRECTIONS[kind]
         requests, sectors = self._find(f"global_{kind}"), self._find(f"l2_{verb}")
         no_sectors = sectors.why
-        textures = self._find("texture_load") if kind == "load" else Found()
+        textures = self._fetches(requests) if kind == "load" else Found()
         if textures.value:
             sectors = self._textures(textures, requests, sectors)
             if not requests:
@@ -291,6 +303,15 @@ class _Reader:
             self._source(f"{path}.bytes", otherwise=NO_WIDTH)
             inputs.global_accesses.append(Access(f"{kind}s", kind, count / inputs.warps, each))
         return (requests + textures).words
+
+    def _fetches(self, loads: Found) -> Found:
+        """Read the fetches of textures; without a counter, what else the cache can have served."""
+        fetches, asked = self._find("texture_load"), self._find(TEXTURES[0])
+        if fetches or loads.value or asked.words != UNIFIED or not asked.value:
+            return fetches
+        why = f"without global loads, {UNIFIED} are assumed to be of textures, {FETCH:g} a fetch"
+        self._remark(f"{fetches.why}: {why}")
+        return Found(asked.value / FETCH, f"({UNIFIED} / {FETCH:g})")
 
     def _textures(self, fetches: Found, loads: Found, sectors: Found) -> Found:
         """Read the fetches of textures; return what they leave of the sectors that L2 reads."""
@@ -337,8 +358,6 @@ class _Reader:
             return otherwise
         self._source(f"{path}.transactions", f"{_term(passes.words)} / {_term(requests.words)}")
         return passes.value / requests.value
-
-    # Caches and loops
 
     def _cache(self) -> None:
         inputs, path = self.inputs, "cache.l2_hit_rate"

@@ -14,6 +14,8 @@ from sweep.specs.kernel import KernelFile, Value
 WORD = 4
 WARP = 32
 REGISTERS = 32
+TOGETHER = 2
+"""Global loads that a thread is taken to wait for together: the operands of an operation."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,18 @@ class Inputs:
         return -(-self.threads // WARP) * self.blocks
 
 
+@dataclass(frozen=True)
+class Given:
+    """Values from the user, which replace the profile's."""
+
+    block: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
+    registers: int | None = None
+    shared_memory: int | None = None
+    outer: float | None = None
+    barriers: float | None = None
+
+
 def kernel_text(
     inputs: Inputs,
     *,
@@ -176,6 +190,11 @@ def kernel_text(
         file.table("[[shared_access]]", access.values())
     if inputs.shared_accesses or inputs.barriers:
         file.table("[synchronisation]", {"barriers": _rounded(inputs.barriers)})
+    if sum(access.count for access in inputs.global_accesses if access.kind == "load") > 1:
+        file.sources["parallelism.memory"] = (
+            "assumed: both operands of an operation are loaded together"
+        )
+        file.table("[parallelism]", {"memory": TOGETHER})
     loads = sum(access.count for access in inputs.shared_accesses if access.kind == "load")
     inner = {"inner": _rounded(max(1.0, loads / inputs.outer))} if loads else {}
     comments = ["inner: loads of shared memory / outer."] if loads else []
