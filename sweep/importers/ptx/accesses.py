@@ -344,12 +344,13 @@ class _Neighbours:
                 argument = lanes.of(written[0])  # not known of memory but parameters
                 number = None if argument is None else int(argument[0])
         numbers: dict[Operand, int | None] = dict.fromkeys(written, number)
-        if opcode == "mov" and isinstance(operands[-1], tuple):  # a pair in one register
-            numbers[operands[0]] = pair = self._new()
-            self._halves[pair] = list(map(self._number, operands[-1]))
-        elif opcode == "mov" and isinstance(operands[0], tuple):
-            halves = self._halves.get(self._number(operands[-1]), ())
-            numbers |= dict(zip(operands[0], halves, strict=False))
+        moved = operands if opcode == "mov" else ()
+        if moved and isinstance(moved[-1], tuple):  # a pair in one register
+            numbers[moved[0]] = pair = self._new()
+            self._halves[pair] = list(map(self._number, moved[-1]))
+        elif moved and isinstance(moved[0], tuple):
+            halves = self._halves.get(self._number(moved[-1]), ())
+            numbers |= dict(zip(moved[0], halves, strict=False))
         for register in written:
             known, number = self._numbers, numbers[register]
             if register in self._changing:

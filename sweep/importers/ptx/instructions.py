@@ -7,6 +7,8 @@ The classes are those of kernel files. Some rules:
 - Reciprocals, roots, logarithms, exponentials, sines and divisions of single precision are
   ``special``; exact ones of double precision are ``fp64``, integer divisions ``integer``.
   ``machine.py`` has the several instructions that some of them compile to.
+- Conversions from and to double precision are ``fp64``, whose rate they have on most GPUs (CUDA C++
+  Programming Guide, throughput of native arithmetic instructions).
 - Comparisons count by the type of their operands, selections and predicates as ``integer``.
 - Kernel parameters and constants nearly always hit in the constant cache, so reading one is a
   ``move``, and so are conversions between address spaces and exchanges between
@@ -138,6 +140,8 @@ def meaning_of(instruction: Instruction) -> Meaning:
 @lru_cache(maxsize=4096)
 def _by_opcode(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
     """Return how a known instruction is counted if its operands do not matter."""
+    if opcode == "cvt" and "f64" in modifiers:
+        return Meaning("fp64")
     if opcode in _CLASS_OF:
         return Meaning(_CLASS_OF[opcode])
     if opcode in _OPCODES["by_type"] or opcode in _OPCODES["special"]:
