@@ -66,7 +66,8 @@ def validate(arguments: argparse.Namespace) -> int:
         return _validate_problems(arguments, table)
     data = open_data(arguments.data)
     select = query.parse_selection(arguments.select, data)
-    pairs = query.paired(data, measured_times(arguments.measured, arguments.device), select=select)
+    times = measured_times(arguments.measured, arguments.device, data, select)
+    pairs = query.paired(data, times, select=select)
     show(query.validation(pairs), arguments)
     if arguments.format == "table" and arguments.misses > 0:
         print()
@@ -137,8 +138,8 @@ def calibrate_kernel(arguments: argparse.Namespace) -> int:
 
     data = open_data(arguments.data)
     source = inspect(data).record if is_store(arguments.data) else data.space
-    times = measured_times(arguments.measured, arguments.device)
     select, origin = selection_of(arguments, data), Path(arguments.measured).name
+    times = measured_times(arguments.measured, arguments.device, data, select)
     with closing(ProgressBar("trials")) as bar:
         found = calibrate_kernel(data, source, times, arguments.few, select=select, origin=origin,
                                  progress=bar)  # fmt: skip

@@ -18,6 +18,7 @@ from sweep.cli.parser import call_with
 from sweep.errors import QueryError, StoreError, TuningError, counted, printable
 from sweep.importers.tuners.configurations import FORMS, text_of_form
 from sweep.query import shown
+from sweep.query.grid import grids_of
 from sweep.query.texts import PIPE_WIDTH, LeftOut, NoResult, terminal_width, wrapped
 from sweep.store.buckets import is_store, is_url, place_of
 from sweep.store.root import inspect
@@ -150,12 +151,7 @@ def _with_interval(
     if given["measured"] is not None:
         # All measured configurations calibrate, not only those of the part that was selected.
         whole = {name: value for name, value in select.items() if name in query.question.DEFAULT_BY}
-        try:
-            times = measured_times(given["measured"], None)
-        except TuningError:  # a file that names no device is of the selected one
-            if not isinstance(whole.get("device"), str):
-                raise
-            times = measured_times(given["measured"], whole["device"])
+        times = measured_times(given["measured"], None, data, whole)
         pairs = query.paired(data, times, select=whole)
         return with_measured_intervals(answer, pairs, percent / 100.0)
     source = arguments.data if is_store(arguments.data) else data.space
@@ -319,13 +315,24 @@ def _first_of(space: Space, wanted: dict[str, Any]) -> dict[str, Any]:
     return first | wanted
 
 
-def measured_times(name: str, device: str | None) -> Any:
-    """Return measured times: of a store, or of a tuner's file."""
+def measured_times(name: str, device: str | None, data: Any, select: dict[str, Any]) -> Any:
+    """Return measured times: of a store, or of a tuner's file.
+
+    A file that names no device is of the one that is asked for, or that the predictions have.
+    """
     if Path(name).is_dir():
         return open_data(name)
     from sweep.measurements.importing import read_measured
 
-    return read_measured([name], device=device)
+    try:
+        return read_measured([name], device=device)
+    except TuningError:
+        values = (grid.coordinates["device"].values for grid in grids_of(data))
+        wanted = select.get("device", {str(one) for of_kernel in values for one in of_kernel})
+        known = [wanted] if isinstance(wanted, str) else [*wanted]
+        if device is not None or len(known) != 1:
+            raise
+        return read_measured([name], device=known[0])
 
 
 def source_of(arguments: argparse.Namespace) -> tuple[Source, dict[str, Any]]:

@@ -21,9 +21,9 @@ def report(arguments: argparse.Namespace) -> int:
 
         record = record_of(data.space)
     measured = None
-    if arguments.measured is not None:
-        measured = measured_times(arguments.measured, arguments.device)
     select = query.parse_selection(arguments.select, data)
+    if arguments.measured is not None:
+        measured = measured_times(arguments.measured, arguments.device, data, select)
     with closing(ProgressBar("questions", first="reading the results")) as progress:
         path = write_report(
             data,

@@ -250,7 +250,12 @@ def warm_up(spaces: Sequence[KernelSpace], plan: Plan) -> None:
 
 
 def evaluate_points(
-    space: KernelSpace, plan: Plan, points: Mapping[str, Array], wanted: Sequence[Variable]
+    space: KernelSpace,
+    plan: Plan,
+    points: Mapping[str, Array],
+    wanted: Sequence[Variable],
+    *,
+    is_last: bool = False,
 ) -> dict[str, Array]:
     """Evaluate all models of a plan at single points of a grid.
 
@@ -264,6 +269,9 @@ def evaluate_points(
         The points' index along every dimension of the grid, arrays of one length.
     wanted : sequence of Variable
         What to compute.
+    is_last : bool
+        Whether nobody will ask for other points of this very kernel: then a small grid has no
+        tables of all its points either.
 
     Returns
     -------
@@ -274,7 +282,7 @@ def evaluate_points(
     zeros = np.zeros(size, np.int64)
     places = np.stack([points.get(name, zeros) for name in space.clocked.names])
     found = {v.name: np.empty((*_models(plan, v), size), v.dtype) for v in wanted}
-    for chosen, part, index in _sharing_tables(space, places):
+    for chosen, part, index in _sharing_tables(space, places, is_small(space) and not is_last):
         # Tables of a small grid, and of a list, cover the whole.
         tables = (tables_of if part is space else Tables)(part, part.clocked.whole)
         line = Box((0,) * len(index), (*(1,) * (len(index) - 1), len(chosen)))
@@ -294,13 +302,13 @@ def evaluate_points(
 
 
 def _sharing_tables(
-    space: KernelSpace, places: Array
+    space: KernelSpace, places: Array, is_whole: bool
 ) -> Iterator[tuple[Array, KernelSpace, Array]]:
     """Yield the numbers of points that share tables, a space of them, and their places in it.
 
-    A small grid has its own tables. Of a large one the launches of each device become a list.
+    All points share those of the whole grid, or else the launches of each device become a list.
     """
-    if is_small(space):
+    if is_whole:
         yield np.arange(places.shape[1]), space, places
         return
     shape = space.clocked.shape

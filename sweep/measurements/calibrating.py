@@ -190,7 +190,7 @@ def _times(space: Space, kernel: Kernel, one: Paired, rows: Array) -> Array:
     plan = replace(space.plan, models=(one.model,))
     wanted = [v for v in variables(own, plan) if v.name == "execution_time"]
     points = {name: one.places[name][rows] for name in own.grid.names}
-    found = evaluate_points(own, plan, points, wanted)["execution_time"]
+    found = evaluate_points(own, plan, points, wanted, is_last=True)["execution_time"]
     return np.asarray(found, np.float64).reshape(-1)
 
 

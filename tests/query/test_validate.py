@@ -223,8 +223,7 @@ def test_bad_requests_are_refused_in_one_line(capsys):
     Path("a.csv").write_text("x,time_ms\n1,2\n")
     path = write_plan()
     assert "does not name the device" in refused(capsys, "validate", path, "a.csv")
-    assert "no parameter in common" in refused(
-        capsys, "validate", path, "a.csv", "--device", "rtx_a4000"
-    )
+    for device in (["--device", "rtx_a4000"], ["device=rtx_a4000"]):
+        assert "no parameter in common" in refused(capsys, "validate", path, "a.csv", *device)
     assert "cannot be read" in refused(capsys, "validate", path, "nowhere.csv")
     assert not Path("validation.png").exists()

@@ -156,8 +156,11 @@ def test_command__takes_numbers_or_measurements(folder, capsys):
         assert "only with" in refused(capsys, *command, "--measured", cache.name)
     (folder / "own.csv").write_text("block_size_x,time_ms\n" + "32,1.5\n16,2.5\n" * 10)
     one = ["best", "one.toml", "--interval", "90", "--measured", "own.csv"]
-    assert "name it (--device, in a question device=NAME)" in refused(capsys, *one)
-    assert "which was not measured" in refused(capsys, *one, "device=rtx_a4000")
+    (folder / "two.toml").write_text(PLAN.replace('"]\nv', '", "rtx_3080"]\nv'), encoding="utf-8")
+    two = ["best", "two.toml", *one[2:]]
+    assert "name it (--device, in a question device=NAME)" in refused(capsys, *two)
+    for known in ([*two, "device=rtx_a4000"], one):
+        assert "which was not measured" in refused(capsys, *known)
     # A file that names devices keeps them: others' times are not the selected one's.
     (folder / "own.csv").write_text("device,block_size_x,time_ms\nrtx_3080,32,1\nrtx_3090,32,2\n")
     assert "no device was both" in refused(capsys, *one, "device=rtx_a4000")
