@@ -262,11 +262,9 @@ class _Reader:
             inputs.classes["conversion"] = converted - added
             inputs.sources[path] += ", and as many conversions at most"
         else:
-            words_of_4 = COALESCED * at_work, 1.0  # sectors, passes of shared memory
-            loads = zip(words_of_4, (inputs.global_accesses, inputs.shared_accesses), strict=True)
-            sizes = [
-                one.transactions / of for of, all_ in loads for one in all_ if one.kind == "load"
-            ]
+            both = (COALESCED * at_work, inputs.global_accesses), (1.0, inputs.shared_accesses)
+            sizes = [one.transactions / of_4 for of_4, accesses in both  # sectors, passes
+                     for one in accesses if one.kind == "load"]  # fmt: skip
             if min(sizes, default=2.0) > 1.5:
                 return
             words = inputs.sources[path].removeprefix("derived: ")
