@@ -259,14 +259,19 @@ def one_pipe(device: DeviceFacts) -> float | None:
 
 
 def apart(device: DeviceFacts) -> float | None:
-    """AMD's local data share and vector cache are pipelines of their own, NVIDIA's share one.
+    """L1 and shared memory are one on most of NVIDIA's GPUs, two on Maxwell, Pascal and AMD's.
 
-    "LDS" and "VMEM" are categories of instructions that a cycle issues side by side; the share has
-    ports of its own to the SIMD units (ROCm Compute Profiler, Pipeline descriptions, CDNA and GCN).
-    A SIMD unit of RDNA can receive 128 bytes a clock from each (AMD RDNA Architecture white paper).
-    So addresses of the share do not pass those of the vector cache.
+    Maxwell and Pascal have "dedicated" shared memory, and one cache for L1 and textures (NVIDIA,
+    Tuning CUDA Applications for Maxwell, and for Pascal). Addresses of both pass the same units.
+
+    On AMD's GPUs those do not: "LDS" and "VMEM" are categories of instructions that a cycle issues
+    side by side; the share has ports of its own to the SIMD units (ROCm Compute Profiler, Pipeline
+    descriptions, CDNA and GCN). A SIMD unit of RDNA can receive 128 bytes a clock from each (AMD
+    RDNA Architecture white paper).
     """
-    return 1.0 if device.vendor == "AMD" else 0.0
+    if device.vendor == "AMD":
+        return 1.0
+    return 0.5 if device.compute_capability.split(".")[0] in ("5", "6") else 0.0
 
 
 def special_conversions(device: DeviceFacts) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from sweep.errors import ProfileError
 from sweep.hardware.occupancy import occupancy
 from sweep.hardware.occupancy_limits import limits_for
 from sweep.importers.files import read_source
-from sweep.importers.profiles.inputs import inputs_of
+from sweep.importers.profiles.inputs import NOT_IN_PROFILE, inputs_of
 from sweep.importers.profiles.kernel_file import Given, Inputs, kernel_text
 from sweep.importers.profiles.launches import Launch, bare_name, chosen, kernels_of
 from sweep.importers.profiles.launches import read_profile as launches_of
@@ -166,14 +167,28 @@ def _measured(
 
 
 def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
-    """Yield a note if fewer warps were active than the models assume."""
+    """Yield a note if fewer warps were active than the launch allows.
+
+    Registers that are not in the profile are taken to be the cause: as many as leave room for no
+    more blocks, but at most one for each instruction, as short kernels end before all have begun.
+    """
     if inputs.occupancy is None:
         return
-    launch = inputs.threads, inputs.registers, inputs.shared_memory, inputs.blocks
     limits, n_sm = limits_for([device.limits], (1,)), device.values["chip.sm_count"]
-    share = np.asarray(occupancy(*launch, limits=limits, n_sm=n_sm).occupancy).item()
-    if inputs.occupancy < LOW * share:
-        yield (
-            f"the achieved occupancy is {inputs.occupancy:.2f}, the launch allows {share:.2f} on"
-            f" {device.key}: models assume the latter"
-        )
+
+    def allowed(registers: Any) -> Any:
+        launch = inputs.threads, registers, inputs.shared_memory, inputs.blocks
+        return np.ravel(occupancy(*launch, limits=limits, n_sm=n_sm).occupancy)
+
+    (share,), path = allowed(inputs.registers), "resources.registers_per_thread"
+    if inputs.occupancy >= LOW * share:
+        return
+    told = f"the achieved occupancy is {inputs.occupancy:.2f}, the launch allows {share:.2f} on"
+    executed = sum(inputs.classes.values()) or inputs.computation
+    numbers = np.arange(inputs.registers, max(inputs.registers, min(255, int(executed))) + 1)
+    found = numbers[allowed(numbers) >= inputs.occupancy][-1]
+    if inputs.sources[path] == NOT_IN_PROFILE and found > inputs.registers:
+        inputs.registers, inputs.sources[path] = int(found), "assumed: achieved occupancy"
+        yield f"{told} {device.key}: {found} registers a thread are assumed, which explain it"
+    else:
+        yield f"{told} {device.key}: models assume the latter"

@@ -154,7 +154,8 @@ PARAMETERS = (
               required=False),
     parameter("unified", SYMBOLS["unified"], 0, 1, derived.unified_lanes),
     parameter("one_pipe", SYMBOLS["one_pipe"], 0, 1, derived.one_pipe),
-    parameter("apart", ("apart", "1", "whether L1 and shared memory are two (0 or 1)"),
+    parameter("apart", ("apart", "1", "whether L1 and shared memory are one (0), two (0.5) or two"
+              " with addresses of their own (1)"),
               0, 1, derived.apart),
     parameter("special_conversions", ("w_conv", "1", "share of conversions on special"
               " functions' lanes, others on integers'"), 0, 1, derived.special_conversions),
@@ -336,7 +337,7 @@ def _stage(work: Workload, stage: Stage, before: Stage | None) -> dict[str, Arra
         "integer": count["integer"] + count["conversion"] - on_special + moves,
         "special": count["special"] + on_special,
         "fp64": count["fp64"],
-        "accesses": requests + (1.0 - work.parameters["apart"]) * local,
+        "accesses": requests + local * (work.parameters["apart"] < 1.0),
         "chain": chain,
         # What a warp waits for is a latency over the parallelism of instructions.
         "shared_loads": total(zero, loads, "count")

@@ -153,7 +153,7 @@ def test_results_by_hand():
     latency, delay = (line(clocked, "Equations", f"agl_{name}").value for name in ("lat", "del"))
     assert latency == pytest.approx(222 * hit + (222.78 * 1.5 + 277.32) * (1 - hit))
     assert delay == pytest.approx(hit + 14.31 * (1 - hit))  # Table III
-    watts = 26.42 + 38.47 * 0.1968 * 1.1**2 * 0.9 + 8.988 * 0.00682 * 0.6  # without activity
+    watts = 26.39 + 40.31 * 0.1891 * 1.099**2 * 0.9 + 9.14 * 0.001963 * 0.6  # without activity
     for name in ("core", "memory"):
         names = f"{name}_activity", f"P_{name}"
         watts += np.prod([line(clocked, "Time", part).value for part in names])

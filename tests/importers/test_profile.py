@@ -255,6 +255,22 @@ def test_occupancy__that_was_not_achieved_is_told():
     assert not any("occupancy" in text for text in found.remarks)
 
 
+@pytest.mark.parametrize(("executed", "registers"), [(400, 85), (40, 40), (20, 32)])
+def test_occupancy__explains_registers_that_are_missing(executed, registers, tmp_path):
+    # 6 of 16 blocks of 4 warps on a multiprocessor: 65,536 registers are 85 a thread.
+    run = nvprof(tmp_path, inst_executed=16384 * executed, inst_fp_32=32 * 16384 * executed,
+                 achieved_occupancy=0.375)  # fmt: skip
+    found = sweep.read_profile(
+        [run], device="gtx_980", time=1e-3, given=Given((128, 1, 1), (4096, 1, 1))
+    )
+    kernel = parse_kernel(found.text, "k")
+    counted = int(kernel.expressions["resources.registers_per_thread"].text)
+    assert counted == (80 if registers == 85 else registers)  # in units of 8
+    assert any("which explain it" in text for text in found.remarks) == (registers > 32)
+    source = kernel.source_of("resources.registers_per_thread")
+    assert str(source).startswith("assumed")
+
+
 def test_hit_rate__is_0_where_dram_is_missing():
     found = inputs("ncu_details", kernel="vectorAdd")
     why = "dram__sectors_write.sum is 'n/a': the L2 cache is assumed"

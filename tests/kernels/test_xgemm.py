@@ -297,8 +297,7 @@ def test_the_best_that_clblast_found_on_22_gpus_is_predicted_near_the_best():
             (listed,) = times[np.all([p[n] == best[n] for n in SQUARE], axis=0)]
             behind[device] = listed / min(np.nanmin(times[small]), drawn) - 1
     assert len(behind) == 22
-    assert round(100 * np.median([*behind.values()])) == 7
+    assert round(100 * np.median([*behind.values()])) == 6
     assert {d for d, share in behind.items() if share < 0.02} == {
-        "tesla_k40", "v100_pcie", "rtx_2080_ti", "titan_rtx", "a100_40gb"}  # fmt: skip
-    far_behind = {d for d, share in behind.items() if share > 0.2}
-    assert far_behind == {"tesla_p100", "titan_xp", "rtx_3060"}
+        "tesla_k40", "titan_xp", "v100_pcie", "rtx_2080_ti", "titan_rtx", "a100_40gb"}  # fmt: skip
+    assert {d for d, share in behind.items() if share > 0.15} == {"rtx_3060"}

@@ -14,6 +14,7 @@ from scipy.optimize import least_squares
 import sweep
 from sweep.evaluation.tables import tables_of
 from sweep.fields import BOUND
+from sweep.hardware import derived
 from sweep.models import combined_equations as equations
 from sweep.models.combined import MODEL
 from sweep.space import resolve
@@ -89,6 +90,21 @@ def test_drawing__units_count_by_what_they_draw():
     assert drawn(unified=0.0, matrix=3.0) - drawn() == pytest.approx(6 + 3)
     assert drawn(fp64_cycles=0.5) - drawn() == pytest.approx((1 - 0.37) * 4)  # half the rate
     assert drawn(one_pipe=1.0) == pytest.approx(10 + 0.61 * 5)  # the lanes have done it all
+
+
+@pytest.mark.parametrize(
+    ("device", "are_apart"),
+    [("tesla_k40", 0), ("gtx_980", 0.5), ("tesla_p100", 0.5), ("v100_pcie", 0), ("mi210", 1)],
+)
+def test_shared_memory_and_l1__are_two_on_maxwell_pascal_and_amd(device, are_apart):
+    plan = sweep.Plan(["matrixmul_shared"], [device], ["combined"], variant="revised")
+    (space,) = resolve(plan).kernels
+    inputs = tables_of(space, space.clocked.whole).inputs(plan, "combined")
+    assert derived.apart(sweep.load_device(device)) == are_apart
+    in_shared, in_l1 = inputs["wavefronts_0"] > 0, inputs["l1_sectors_0"] > 0
+    assert (in_shared & in_l1).any() == (are_apart == 0)
+    # The units that compute addresses do so for both, but on AMD.
+    assert inputs["accesses_0"].min() > 100 * (are_apart < 1)
 
 
 def test_cb7__copies_beside_work():

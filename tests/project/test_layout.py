@@ -20,7 +20,7 @@ ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.pare
 
 # Lower these numbers when the package shrinks. Raise them only for what users can newly do, by the
 # lines that this needs.
-MOST_CODE, MOST_MODULES, MOST_TEST_LINES = 41_035, 300, 39_833
+MOST_CODE, MOST_MODULES, MOST_TEST_LINES = 41_045, 300, 39_864
 SMALL_ROOMS = {"importers", "recipes"}
 """A folder of three rooms, and scripts for users to copy."""
 
