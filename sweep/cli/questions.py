@@ -316,10 +316,7 @@ def _first_of(space: Space, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def measured_times(name: str, device: str | None, data: Any, select: dict[str, Any]) -> Any:
-    """Return measured times: of a store, or of a tuner's file.
-
-    A file that names no device is of the one that is asked for, or that the predictions have.
-    """
+    """Return measured times; a file that names no device is of the only one that is asked for."""
     if Path(name).is_dir():
         return open_data(name)
     from sweep.measurements.importing import read_measured
@@ -327,12 +324,11 @@ def measured_times(name: str, device: str | None, data: Any, select: dict[str, A
     try:
         return read_measured([name], device=device)
     except TuningError:
-        values = (grid.coordinates["device"].values for grid in grids_of(data))
-        wanted = select.get("device", {str(one) for of_kernel in values for one in of_kernel})
-        known = [wanted] if isinstance(wanted, str) else [*wanted]
-        if device is not None or len(known) != 1:
+        predicted = {str(d) for grid in grids_of(data) for d in grid.coordinates["device"].values}
+        wanted = {select["device"]} if isinstance(select.get("device"), str) else predicted
+        if device is not None or len(wanted) != 1:
             raise
-        return read_measured([name], device=known[0])
+        return read_measured([name], device=wanted.pop())
 
 
 def source_of(arguments: argparse.Namespace) -> tuple[Source, dict[str, Any]]:
