@@ -324,7 +324,8 @@ def measured_times(name: str, device: str | None, data: Any, select: dict[str, A
     try:
         return read_measured([name], device=device)
     except TuningError:
-        predicted = {str(d) for grid in grids_of(data) for d in grid.coordinates["device"].values}
+        of_kernels = (grid.coordinates.get("device") for grid in grids_of(data))
+        predicted = {str(d) for one in of_kernels if one is not None for d in one.values.ravel()}
         wanted = {select["device"]} if isinstance(select.get("device"), str) else predicted
         if device is not None or len(wanted) != 1:
             raise

@@ -270,8 +270,8 @@ def evaluate_points(
     wanted : sequence of Variable
         What to compute.
     is_last : bool
-        Whether nobody will ask for other points of this very kernel: then a small grid has no
-        tables of all its points either.
+        Whether nobody will ask for other points of this kernel: tables then cover these alone,
+        even if its grid is small.
 
     Returns
     -------

@@ -169,8 +169,8 @@ def _measured(
 def _occupancy(inputs: Inputs, device: Device) -> Iterator[str]:
     """Yield a note if fewer warps were active than the launch allows.
 
-    Registers that are not in the profile are taken to be the cause: as many as leave room for no
-    more blocks, but at most one for each instruction, as short kernels end before all have begun.
+    If the profile lacks registers, assume the most that allow the achieved occupancy, but at most
+    one for each instruction: blocks of short kernels end before others have begun.
     """
     if inputs.occupancy is None:
         return

@@ -18,8 +18,8 @@ _equation = equations("combined", SYMBOLS)
 NOTHING = 1e-20  # cycles, so that a stage without demands divides nothing by zero
 
 SPECIALS, FEW_DOUBLES, PIPELINE = 1.1, 0.37, 0.61
-"""What units at work draw, of what the lanes of single precision draw: special functions, double
-precision on 4 lanes, and the load-store pipeline (their shared memory). Published coefficients of a
+"""Power of busy units relative to the lanes of single precision: special functions, double
+precision on 4 lanes, and the load-store pipeline (as shared memory). Published coefficients of a
 GTX Titan X, J. Guerreiro et al., TPDS 2019 (hpc-ulisboa/gpupowermodel@2c2ac48,
 model_dvfs_gtxtitanx.csv). Their 0.84 of L2 is left out, as it makes power no better."""
 

@@ -296,7 +296,7 @@ def test_transpose__tiles_and_padding_pay(device):
     padded, plain = (of(shaped(32, 8, 32, PADD_LOCAL=words)) for words in (1, 0))
     peak = {"gtx_1080_ti": 484e9, "rtx_2080_ti": 616e9, "a100_40gb": 1555e9, "tesla_k20": 208e9}
     assert 0.8 < 8 * 8192**2 / peak[device] / padded < 1
-    assert plain > 1.15 * padded
+    assert plain > (1.15 if device == "gtx_1080_ti" else 1.2) * padded
     assert of(direct(32, 8, 32, 0, 1)) > 1.2 * padded
     assert of(direct(1, 32, 32, 0, 1, DIAGONAL_MAP=1)) > 3 * padded
 

@@ -209,7 +209,7 @@ def test_applications_that_the_fit_never_saw(titan):
     """From times alone, with a kernel's one measured power, and beside rules without a model."""
     plain, known, clocks, highest, lowest = titan.answer.rows
     assert plain["power_median"] < 0.08 < 0.15 < clocks["power_median"]
-    assert plain["power_mean"] < 0.122 < 0.16 < clocks["power_mean"]
+    assert plain["power_mean"] < 0.1215 < 0.16 < clocks["power_mean"]
     assert known["power_median"] < 0.025 and known["power_mean"] < 0.03
     for row in (plain, known):
         assert row["energy_median"] < 0.01 and row["energy_mean"] < 0.012
@@ -243,7 +243,7 @@ def test_shipped_power_is_that_of_the_fit(titan):
             (0.792, 0.678, 145.99, 0.1))),
         # nn of Wang & Chu's benchmarks, with the activities of its counts.
         *(("tesla_p100", (core, 715), *one) for core, *one in (
-            (607, 0.909, 0.774, 94.5, 0.17), (1012, 0.759, 0.977, 101.7, 0.09),
+            (607, 0.909, 0.774, 94.5, 0.16), (1012, 0.759, 0.977, 101.7, 0.09),
             (1328, 0.577, 0.974, 135.8, 0.09))),
         *(("v100_pcie", (core, 877), *one, 0.09) for core, *one in (
             (802, 0.412, 0.815, 106.6), (1087, 0.352, 0.944, 126.3), (1380, 0.277, 0.944, 159.5))),

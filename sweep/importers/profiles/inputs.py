@@ -248,10 +248,10 @@ class _Reader:
             )
 
     def _conversions(self, at_work: float) -> None:
-        """Count conversions beside double precision with it, as they take as long or longer.
+        """Count conversions from and to double precision as double precision: they take as long.
 
         CUDA C++ Programming Guide, throughput of native arithmetic instructions. Without a counter
-        each has one if a warp's loads are nearer to words of 4 bytes than of 8: it converts floats.
+        each double operation needs one if loads are nearer to words of 4 bytes than of 8.
         """
         inputs, path = self.inputs, "instructions.fp64"
         doubles, converted = (inputs.classes.get(name) for name in ("fp64", "conversion"))
@@ -303,7 +303,7 @@ class _Reader:
         return (requests + textures).words
 
     def _fetches(self, loads: Found) -> Found:
-        """Read the fetches of textures; without a counter, what else the cache can have served."""
+        """Read the fetches of textures; without a counter, those that fill the cache alone."""
         fetches, asked = self._find("texture_load"), self._find(TEXTURES[0])
         if fetches or loads.value or asked.words != UNIFIED or not asked.value:
             return fetches

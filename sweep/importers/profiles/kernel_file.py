@@ -15,7 +15,7 @@ WORD = 4
 WARP = 32
 REGISTERS = 32
 TOGETHER = 2
-"""Global loads that a thread is taken to wait for together: the operands of an operation."""
+"""Global loads that a thread waits for together (assumed): the operands of an operation."""
 
 
 @dataclass(frozen=True)
