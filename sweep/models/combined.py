@@ -33,13 +33,14 @@ CB-6  The second issue slot of a scheduler, as Kepler to Pascal have it, takes a
       warps of dependent instructions leave a third of the lanes idle.
 CB-7  Asynchronous copies bring what a block needs next while it works on what has come: of a stage
       with copies the time is that of the busiest station, or of a warp's longer part.
-CB-8  DRAM is the whole chip's: after the first round of blocks SMs are out of step, and copies of
-      others go on while a block has none under way.
+CB-8  DRAM is the whole chip's: SMs that copies feed are out of step, and copies of others go on
+      while a block has none under way.
 CB-9  Blocks start one after the other on the whole chip.
 CB-10 Blocks of an SM that copies feed begin in step: each waits for what those before it have
       begun, their first instructions or copies.
 CB-11 Of two activities of blocks that copies feed the shorter hides behind the longer, but not
       wholly, unless warps of their own issue the copies (warp specialization).
+CB-12 Copies with a single buffer take DRAM a little longer.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
@@ -47,8 +48,8 @@ No number is fitted to the time of a kernel; CB-5 was added with times of a conv
 2080 Ti in view. (How wide words pass the banks of shared memory and L1, which no manual states, was
 found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 (12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
-(10a), (10c), (14d), (14f), (14g) and turns without the first were written with times of products
-on an H200 or H100 in view.
+(9a), (10a), (10c), (14f), (14g) and turns without the first were written with times of products on
+an H200 or H100 in view.
 The time is never less than the busiest station takes, and never falls with more of any demand,
 latency, block or warp of a block. `docs/models/combined_copies.md` names exceptions.
 Instruction caches and order, register banks and TLBs are not in the model.
@@ -61,14 +62,13 @@ from typing import NamedTuple
 from sweep.fields import Field
 from sweep.models.base import Model, added, regimes
 from sweep.models.combined_equations import (
-    a_buffer,
-    after_first,
     ahead_of_copies,
     all_rounds,
     alone,
     arithmetic,
     arithmetic_wait,
     beside_copies,
+    beside_dram,
     by_length,
     dependent,
     dram_cycles,
@@ -84,7 +84,7 @@ from sweep.models.combined_equations import (
     load_wait,
     longest,
     memory,
-    of_copies,
+    of_buffers,
     of_l2,
     round_cycles,
     share_of_last,
@@ -94,7 +94,6 @@ from sweep.models.combined_equations import (
     tail_blocks,
     through_dram,
     turn,
-    undisturbed,
     wait,
     warps,
     with_barriers,
@@ -135,22 +134,19 @@ class Times(NamedTuple):
     """What a warp takes alone, or a block that copies feed, in a stage or in several [cycle]."""
 
     work: float  # without the copies (14a)
-    one: float  # T_1
+    one: float  # T_1, of copies (14e)
     turns: float  # of the buffers (14b)
-    free: float  # if copies meet nobody in DRAM (14e)
-    filled: float  # the copies that fill one buffer (14h)
+    fed: float  # stages that copies feed
 
 
 class Rounds(NamedTuple):
-    """What a full round and the last one take, and what they would where DRAM is free [cycle]."""
+    """What a full round and the last one take [cycle]."""
 
     full: float
-    full_free: float
     last: float
-    last_free: float
 
 
-NO_DEMANDS, NO_TIMES, NO_ROUNDS = Demands(*[0.0] * 8), Times(*[0.0] * 5), Rounds(*[0.0] * 4)
+NO_DEMANDS, NO_TIMES, NO_ROUNDS = Demands(*[0.0] * 8), Times(*[0.0] * 4), Rounds(0.0, 0.0)
 
 
 def rounds_of_grid(blocks, active_blocks, n_sm, active_sm):
@@ -158,14 +154,15 @@ def rounds_of_grid(blocks, active_blocks, n_sm, active_sm):
     full = full_rounds(blocks, active_blocks, n_sm)
     left = tail_blocks(blocks, full, active_blocks, n_sm)
     least = max(left, 1.0)
-    share = share_of_last(blocks, full, active_blocks, n_sm, active_sm, least)
-    return Grid(full, active_blocks, left, least, share)
+    of_last = share_of_last(blocks, full, active_blocks, n_sm, active_sm, least)
+    return Grid(full, active_blocks, left, least, of_last)
 
 
 def demands_in_stage(
     issued, matrix, fp32, integer, special, fp64, accesses, wavefronts, l1_sectors, l2_sectors,
     dram_sectors, link_time, fp32_cycles, integer_cycles, special_cycles, fp64_cycles, unified,
     one_pipe, load_store_cycles, shared_cycles, l1_cycles, t_l2, t_dram, active_sm, core_clock,
+    buffers,
 ):  # fmt: skip
     """Return what a warp demands of each station in a stage, (1) without matrix units, and (4)."""
     on_slots = slots(issued, matrix)
@@ -176,6 +173,7 @@ def demands_in_stage(
         accesses, load_store_cycles, wavefronts, shared_cycles, l1_sectors, l1_cycles
     )
     beyond = through_dram(dram_sectors, t_dram, link_time, active_sm, core_clock)
+    beyond = of_buffers(beyond, buffers)
     D = Demands(on_slots, on_single, integers, specials, doubles, served, through_l2, beyond)
     return D, arithmetic(issued, on_single, integers, specials, doubles), memory(through_l2, beyond)
 
@@ -184,15 +182,14 @@ def times_in_stage(demand, M, on_lanes, C, Z, Z_M, buffers, schedulers, W, async
     """Return what a warp, or a block that copies feed, takes in a stage, and Z_A + Z."""
     A = arithmetic(demand.slots, demand.single, demand.integers, demand.specials, demand.doubles)
     own_wait = arithmetic_wait(C, schedulers, A) + Z
-    work = one = turns = free = alone(A, demand.load_store, M, own_wait + Z_M, schedulers)
-    filled = 0.0
+    work = one = turns = alone(A, demand.load_store, M, own_wait + Z_M, schedulers)
+    fed = 0.0
     if buffers > 0.0:
         work = work_alone(A, demand.load_store, C, Z, schedulers, W, asynchronous)
         ahead = ahead_of_copies(work, on_lanes, C, Z, schedulers, W, asynchronous)
-        turns = turn(ahead, Z_M, W, M, buffers)
-        one, filled = max(work, turns), a_buffer(W, M, buffers)
-        free = undisturbed(work, turns, W, M, demand.l2, buffers)
-    return Times(work, one, turns, free, filled), own_wait
+        turns = turn(ahead, Z_M, W, demand.l2, buffers)
+        one, fed = max(work, turns), 1.0
+    return Times(work, one, turns, fed), own_wait
 
 
 def demands_on_lanes(demand, unified, one_pipe):
@@ -204,62 +201,57 @@ def demands_on_lanes(demand, unified, one_pipe):
 
 
 def times_of_round(blocks, share, W, schedulers, demand, time, lanes, specialized):
-    """Return the time of a round of blocks: (8), or (14), and what it is where DRAM is free.
+    """Return the time of a round of blocks: (8), or (14), without DRAM.
 
     Warps are customers of all stations. Blocks that copies feed are in step: they are customers of
     one station, lanes and load-store pipeline side by side, where (8) is its bound (8c).
     """
     N, m, D_1, kept, work = warps(blocks, W), schedulers, lanes.first, 1.0, time.work
-    if time.filled > 0.0:
+    if time.fed > 0.0:
         D_1 = W * side_by_side(lanes.first, demand.load_store, specialized)
         # Stages without copies count what one warp takes alone (8a): all take at least this long.
         N, m, kept = blocks, 1.0, 0.0
         work = max(work, W * max(lanes.first, demand.load_store))
-    T = T_free = round_cycles(
+    T = round_cycles(
         N, m, work, D_1, kept * lanes.second, kept * lanes.third, kept * demand.load_store,
         kept * demand.l2, kept * demand.dram,
     )  # fmt: skip
-    if time.filled > 0.0:
-        copy = W * share * memory(demand.l2, demand.dram)
-        copied = of_copies(blocks, copy, share * time.filled, time.turns, specialized)
-        T = beside_copies(T, copied, time.one, specialized)
-        T_free = beside_copies(T_free, blocks * W * share * demand.l2, time.free, specialized)
-    return T, T_free
+    if time.fed > 0.0:
+        T = beside_copies(T, blocks * W * share * demand.l2, time.one, specialized)
+    return T
 
 
 def times_of_rounds(grid, W, schedulers, demand, time, lanes, specialized):
     """Return the times of a full round and of the last one."""
-    full, full_free = times_of_round(
-        grid.active, 1.0, W, schedulers, demand, time, lanes, specialized
-    )
-    last, last_free = times_of_round(
-        grid.least, grid.share, W, schedulers, demand, time, lanes, specialized
-    )
-    return Rounds(full, full_free, last, last_free)
+    full = times_of_round(grid.active, 1.0, W, schedulers, demand, time, lanes, specialized)
+    last = times_of_round(grid.least, grid.share, W, schedulers, demand, time, lanes, specialized)
+    return Rounds(full, last)
 
 
 def with_all_barriers(overlapped, serial, grid):
     """Return the times of rounds whose stages overlap with those of other blocks only (CB-3)."""
     return Rounds(
         with_barriers(overlapped.full, serial.full, grid.active),
-        with_barriers(overlapped.full_free, serial.full_free, grid.active),
         with_barriers(overlapped.last, serial.last, grid.least),
-        with_barriers(overlapped.last_free, serial.last_free, grid.least),
     )
 
 
 def cycles_of_rounds(
-    grid, T, demand, time, T_entry, N, W, blocks, n_sm, block_start, specialized
+    grid, T, demand, time, T_entry, W, blocks, n_sm, block_start, specialized
 ):  # fmt: skip
     """Return the time of all rounds: the first, in which blocks start, later ones and the last."""
-    M = memory(demand.l2, demand.dram)
-    T_later = after_first(T.full, T.full_free, N, M, specialized)
-    T_entry = T_entry if time.filled > 0.0 else 0.0
+    if time.fed > 0.0:
+        N, N_last = warps(grid.active, W), warps(grid.least, W) * grid.share
+        T = Rounds(
+            beside_dram(T.full, N * demand.dram, specialized),
+            beside_dram(T.last, N_last * demand.dram, specialized),
+        )
+    else:
+        T_entry = 0.0
     T_first = first_round(T.full, time.one, T_entry, blocks, grid.active, n_sm, block_start)
     T_only = first_round(T.last, time.one, T_entry, blocks, grid.active, n_sm, block_start)
-    N_last = warps(grid.least, W) * grid.share
-    T_last = after_first(T.last, T.last_free, N_last, M, specialized) if grid.full > 0.0 else T_only
-    return all_rounds(grid.full, T_first, T_later, T_last if grid.left > 0.0 else 0.0)
+    T_last = T.last if grid.full > 0.0 else T_only
+    return all_rounds(grid.full, T_first, T.full, T_last if grid.left > 0.0 else 0.0)
 
 
 def results_of(
@@ -305,7 +297,7 @@ def body(
     grid = rounds_of_grid(blocks, active_blocks, n_sm, active_sm)
     # Sums over all stages, and over those since the last barrier.
     total, since, serial = NO_DEMANDS, NO_DEMANDS, NO_ROUNDS
-    total_time = since_time = Times(launch_cycles, launch_cycles, launch_cycles, launch_cycles, 0.0)
+    total_time = since_time = Times(launch_cycles, launch_cycles, launch_cycles, 0.0)
     waited = executed = in_shared = in_l1 = in_matrix = D_matrix = 0.0
     for k in range(len(instructions)):
         D, on_lanes, M = demands_in_stage(
@@ -313,6 +305,7 @@ def body(
             wavefronts[k], l1_sectors[k], l2_sectors[k], dram_sectors[k], link_time[k], fp32_cycles,
             integer_cycles, special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles,
             shared_cycles, l1_cycles, t_l2, t_dram, active_sm, core_clock,
+            buffers[k] if corrected else 0.0,
         )  # fmt: skip
         if k == 0:
             T_entry = entry(W, on_lanes, D.load_store, M, begun, entries)
@@ -340,8 +333,8 @@ def body(
         T = times_of_rounds(grid, W, schedulers, total, total_time, total_lanes, specialized)
         if len(instructions) > 1:
             T = with_all_barriers(T, serial, grid)
-        cycles = cycles_of_rounds(grid, T, total, total_time, T_entry, N, W, blocks, n_sm,
-                                  block_start, specialized)  # fmt: skip
+        cycles = cycles_of_rounds(grid, T, total, total_time, T_entry, W, blocks, n_sm, block_start,
+                                  specialized)  # fmt: skip
         cycles = exec_cycles(cycles, blocks, block_start, kernel_launch, core_clock)
         cycles = within_power(cycles, blocks, W, in_matrix, core_clock)
         waits = is_latency_bound(N, D_max, total_time.turns)
@@ -390,10 +383,11 @@ MODEL = Model(
         "CB-5": "a warp has the lanes of one scheduler, with an m-th of the warps",
         "CB-6": "a scheduler's second issue slot takes independent instructions only",
         "CB-7": "asynchronous copies overlap with the work of the same warp",
-        "CB-8": "SMs are out of step after the first round, and share all of DRAM",
+        "CB-8": "SMs that copies feed are out of step, and share all of DRAM",
         "CB-9": "blocks start one after the other",
         "CB-10": "blocks that copies feed begin in step",
         "CB-11": "copies and work hide one another, but not wholly",
+        "CB-12": "copies with a single buffer take DRAM a little longer",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

@@ -23,6 +23,12 @@ precision on 4 lanes, and the load-store pipeline (as shared memory). Published 
 GTX Titan X, J. Guerreiro et al., TPDS 2019 (hpc-ulisboa/gpupowermodel@2c2ac48,
 model_dvfs_gtxtitanx.csv). Their 0.84 of L2 is left out, as it makes power no better."""
 
+ONE_BUFFER = 1.005
+"""Time in DRAM of copies into one buffer, over that into several. Assumed: half a percent decides
+between configurations that are alike otherwise. Tuners of vLLM and SGLang list two stages (one
+buffer) of Triton's MoE for 4 to 16 % of the products of up to 64 tokens on A100, H100, H200, H20,
+B200 and L40S; without it two stages are predicted to be the fastest for 29 to 60 % (B200: 6)."""
+
 # --- What a warp demands --------------------------------------------------------------------------
 
 
@@ -90,6 +96,12 @@ def dram_cycles(core_clock, active_sm, dram_bandwidth):
 def through_dram(dram_sectors, dram_cycles, link_time, active_sm, core_clock):
     """Longer of both: link and memory-side cache work beside DRAM, at rates of their own."""
     return max(dram_sectors * dram_cycles, link_time * (active_sm * core_clock))
+
+
+@_equation("3c", "D_DRAM", "cycle", "demand of a warp on DRAM, with so many buffers")
+def of_buffers(through_dram, buffers):
+    """A block with one buffer asks DRAM for nothing while it works; others do in part (CB-12)."""
+    return through_dram * (ONE_BUFFER if buffers == 1.0 else 1.0)
 
 
 @_equation("3b", "t_L2", "cycle", "sector from L2, of an SM among those that have work")
@@ -226,9 +238,12 @@ def ahead_of_copies(
 
 
 @_equation("14b", "T_turn", "cycle", "time of a block's buffers, filled and worked on in turn")
-def turn(ahead_of_copies, load_wait, warps_per_block, memory, buffers):
-    """Copy and work of all executions, as one buffer would take them, over the buffers."""
-    return (ahead_of_copies + load_wait + warps_per_block * memory) / buffers
+def turn(ahead_of_copies, load_wait, warps_per_block, through_l2, buffers):
+    """Copy and work of all executions, as one buffer would take them, over the buffers.
+
+    What copies wait for others in DRAM is in (9a).
+    """
+    return (ahead_of_copies + load_wait + warps_per_block * through_l2) / buffers
 
 
 @_equation("14g", "T_both", "cycle", "time of two activities side by side")
@@ -244,41 +259,16 @@ def beside_copies(round_cycles, copied, turn, specialized):
     return side_by_side(round_cycles, max(copied, turn), specialized)
 
 
-@_equation("14h", "T_buffer", "cycle", "time of the copies that fill one buffer")
-def a_buffer(warps_per_block, memory, buffers):
-    """Time of a block's copies in L2 and DRAM over the buffers, and never 0 if there are any."""
-    return warps_per_block * memory / buffers + NOTHING
-
-
-@_equation("14d", "T_copies", "cycle", "time of a round's copies")
-def of_copies(blocks, copy, filled, turn, specialized):
-    """Buffers of all blocks are customers of L2 and DRAM, by the bound (8c).
-
-    A copy is hundreds of requests, served in equal times: it waits half as long as (8c) has it
-    for times at random (Pollaczek and Khinchine).
-    """
-    of_one = min(filled, copy)
-    others = blocks * copy - of_one
-    waiting = bound(turn, others, 0.5 * others * of_one)
-    return max(side_by_side(blocks * copy, turn, specialized), waiting)
-
-
-@_equation("14e", "T_free", "cycle", "time of a block whose copies meet nobody in DRAM")
-def undisturbed(work_alone, turn, warps_per_block, memory, through_l2, buffers):
-    """Longer of work and of the buffers' turns, in which copies take their time in L2 alone."""
-    return max(work_alone, turn - warps_per_block * (memory - through_l2) / buffers)
-
-
 @_equation("9", "T", "cycle", "time of a round")
 def with_barriers(overlapped, serial, active_blocks):
     """Time of a round: for one N-th of it all blocks are in the same stage (CB-3)."""
     return overlapped + max(serial - overlapped, 0.0) / active_blocks
 
 
-@_equation("9a", "T_later", "cycle", "time of a round after the first")
-def after_first(round_cycles, soonest, warps, memory, specialized):
-    """SMs are out of step after the first round, and others take what one leaves of DRAM (CB-8)."""
-    return min(round_cycles, side_by_side(soonest, warps * memory, specialized))
+@_equation("9a", "T", "cycle", "time of a round of blocks that copies feed, beside DRAM")
+def beside_dram(round_cycles, through_dram, specialized):
+    """SMs are out of step, and others take what one leaves of DRAM (CB-8)."""
+    return side_by_side(round_cycles, through_dram, specialized)
 
 
 @_equation("10", "rounds", "1", "rounds that fill all SMs")
@@ -305,10 +295,10 @@ def first_round(round_cycles, alone, entry, blocks, active_blocks, n_sm, block_s
 
 
 @_equation("10b", "T_rounds", "cycle", "all rounds one after the other")
-def all_rounds(full_rounds, round_cycles, after_first, tail_cycles):
+def all_rounds(full_rounds, first_round, round_cycles, tail_cycles):
     """The first round, the later full ones and the last."""
-    first = min(full_rounds, 1.0) * (round_cycles - after_first)
-    return full_rounds * after_first + first + tail_cycles
+    longer = min(full_rounds, 1.0) * (first_round - round_cycles)
+    return full_rounds * round_cycles + longer + tail_cycles
 
 
 @_equation("11", "N_tail", "1", "blocks of an SM in the last round")
