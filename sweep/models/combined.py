@@ -39,7 +39,8 @@ CB-9  Blocks start one after the other on the whole chip.
 CB-10 Blocks of an SM that copies feed begin in step: each waits for what those before it have
       begun, their first instructions or copies.
 CB-11 Of two activities of blocks that copies feed the shorter hides behind the longer, but not
-      wholly, unless warps of their own issue the copies (warp specialization).
+      wholly, unless warps of their own issue the copies (warp specialization). Warps that load
+      themselves what they multiply, at the units' full rate (mma of Ampere), hide less.
 CB-12 Copies with a single buffer take DRAM a little longer.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
@@ -49,7 +50,7 @@ No number is fitted to the time of a kernel; CB-5 was added with times of a conv
 found by times of an SGEMM on that card: `sweep.hardware.memory_rules`.)
 (12a) knows from the fastest measured product of a device what power allows to matrix units. (3b),
 (9a), (10a), (10c), (14f), (14g) and turns without the first were written with times of products on
-an H200 or H100 in view.
+an H200 or H100 in view, (14d) also with lists of an A100.
 The time is never less than the busiest station takes, and never falls with more of any demand,
 latency, block or warp of a block. `docs/models/combined_copies.md` names exceptions.
 Instruction caches and order, register banks and TLBs are not in the model.
@@ -78,6 +79,7 @@ from sweep.models.combined_equations import (
     exec_cycles_printed,
     first_round,
     full_rounds,
+    in_step,
     is_latency_bound,
     issue,
     load_store,
@@ -88,7 +90,6 @@ from sweep.models.combined_equations import (
     of_l2,
     round_cycles,
     share_of_last,
-    side_by_side,
     single_precision,
     slots,
     tail_blocks,
@@ -200,7 +201,7 @@ def demands_on_lanes(demand, unified, one_pipe):
     )  # fmt: skip
 
 
-def times_of_round(blocks, share, W, schedulers, demand, time, lanes, specialized):
+def times_of_round(blocks, share, W, schedulers, demand, time, lanes, special, mma):
     """Return the time of a round of blocks: (8), or (14), without DRAM.
 
     Warps are customers of all stations. Blocks that copies feed are in step: they are customers of
@@ -208,7 +209,7 @@ def times_of_round(blocks, share, W, schedulers, demand, time, lanes, specialize
     """
     N, m, D_1, kept, work = warps(blocks, W), schedulers, lanes.first, 1.0, time.work
     if time.fed > 0.0:
-        D_1 = W * side_by_side(lanes.first, demand.load_store, specialized)
+        D_1 = W * in_step(lanes.first, demand.load_store, special, mma)
         # Stages without copies count what one warp takes alone (8a): all take at least this long.
         N, m, kept = blocks, 1.0, 0.0
         work = max(work, W * max(lanes.first, demand.load_store))
@@ -217,14 +218,14 @@ def times_of_round(blocks, share, W, schedulers, demand, time, lanes, specialize
         kept * demand.l2, kept * demand.dram,
     )  # fmt: skip
     if time.fed > 0.0:
-        T = beside_copies(T, blocks * W * share * demand.l2, time.one, specialized)
+        T = beside_copies(T, blocks * W * share * demand.l2, time.one, special)
     return T
 
 
-def times_of_rounds(grid, W, schedulers, demand, time, lanes, specialized):
+def times_of_rounds(grid, W, schedulers, demand, time, lanes, special, mma):
     """Return the times of a full round and of the last one."""
-    full = times_of_round(grid.active, 1.0, W, schedulers, demand, time, lanes, specialized)
-    last = times_of_round(grid.least, grid.share, W, schedulers, demand, time, lanes, specialized)
+    full = times_of_round(grid.active, 1.0, W, schedulers, demand, time, lanes, special, mma)
+    last = times_of_round(grid.least, grid.share, W, schedulers, demand, time, lanes, special, mma)
     return Rounds(full, last)
 
 
@@ -236,9 +237,7 @@ def with_all_barriers(overlapped, serial, grid):
     )
 
 
-def cycles_of_rounds(
-    grid, T, demand, time, T_entry, W, blocks, n_sm, block_start, specialized
-):  # fmt: skip
+def cycles_of_rounds(grid, T, demand, time, T_entry, W, blocks, n_sm, block_start, specialized):
     """Return the time of all rounds: the first, in which blocks start, later ones and the last."""
     if time.fed > 0.0:
         N, N_last = warps(grid.active, W), warps(grid.least, W) * grid.share
@@ -284,10 +283,10 @@ def body(
     blocks, active_blocks, active_sm, n_sm, warps_per_block, instructions, fp32, integer, special,
     fp64, accesses, wavefronts, l1_sectors, l2_sectors, dram_sectors, chain, shared_loads,
     cache_wait, dram_loads, link_time, link_wait, barriers, matrix, matrix_chain, matrix_time,
-    asynchronous, specialized, buffers, entries, begun, issue_cycles, fp32_cycles, integer_cycles,
-    special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles, shared_cycles, l1_cycles,
-    l2_cycles, alu_latency, shared_latency, launch_cycles, block_start, kernel_launch, schedulers,
-    parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
+    asynchronous, in_order, specialized, buffers, entries, begun, issue_cycles, fp32_cycles,
+    integer_cycles, special_cycles, fp64_cycles, unified, one_pipe, load_store_cycles,
+    shared_cycles, l1_cycles, l2_cycles, alu_latency, shared_latency, launch_cycles, block_start,
+    kernel_launch, schedulers, parallelism, dram_bandwidth, dram_latency, core_clock, corrected,
 ):  # fmt: skip
     """Join the equations."""
     W, N, share = warps_per_block, warps(active_blocks, warps_per_block), 1.0 / parallelism
@@ -324,13 +323,17 @@ def body(
         # Stages without a barrier between them are one; a single one cannot overlap with others.
         if len(instructions) > 1 and (k == len(instructions) - 1 or barriers[k] > 0.0):
             lanes = demands_on_lanes(since, unified, one_pipe)
-            T = times_of_rounds(grid, W, schedulers, since, since_time, lanes, specialized)
+            T = times_of_rounds(
+                grid, W, schedulers, since, since_time, lanes, specialized, in_order
+            )
             serial, since, since_time = added(serial, T), NO_DEMANDS, NO_TIMES
 
     total_lanes = demands_on_lanes(total, unified, one_pipe)
     D_max = longest(total_lanes.first, total.load_store, total.l2, total.dram)
     if corrected:
-        T = times_of_rounds(grid, W, schedulers, total, total_time, total_lanes, specialized)
+        T = times_of_rounds(
+            grid, W, schedulers, total, total_time, total_lanes, specialized, in_order
+        )
         if len(instructions) > 1:
             T = with_all_barriers(T, serial, grid)
         cycles = cycles_of_rounds(grid, T, total, total_time, T_entry, W, blocks, n_sm, block_start,

@@ -24,10 +24,9 @@ GTX Titan X, J. Guerreiro et al., TPDS 2019 (hpc-ulisboa/gpupowermodel@2c2ac48,
 model_dvfs_gtxtitanx.csv). Their 0.84 of L2 is left out, as it makes power no better."""
 
 ONE_BUFFER = 1.005
-"""Time in DRAM of copies into one buffer, over that into several. Assumed: half a percent decides
-between configurations that are alike otherwise. Tuners of vLLM and SGLang list two stages (one
-buffer) of Triton's MoE for 4 to 16 % of the products of up to 64 tokens on A100, H100, H200, H20,
-B200 and L40S; without it two stages are predicted to be the fastest for 29 to 60 % (B200: 6)."""
+"""Time in DRAM of copies into one buffer, over that into several. Assumed: it decides between
+configurations that are alike otherwise. Tuners rarely list two stages of Triton's MoE, which have
+one buffer with mma: 4 to 16 % of products of up to 64 tokens on six GPUs, not 29 to 60 %."""
 
 # --- What a warp demands --------------------------------------------------------------------------
 
@@ -251,6 +250,14 @@ def side_by_side(single_time, other, specialized):
     """The shorter hides behind the longer, but not wholly (CB-11); wholly if warps specialize."""
     both = np.sqrt(np.sqrt((single_time**2) ** 2 + (other**2) ** 2))
     return max(single_time, max(other, both if specialized == 0.0 else 0.0))
+
+
+@_equation("14d", "T_both", "cycle", "time of a block's lanes and load-store pipeline")
+def in_step(single_time, other, specialized, in_order):
+    """Warps that load what they multiply (mma) do both in order, and hide less (CB-11)."""
+    beside = side_by_side(single_time, other, specialized)
+    in_turn = np.sqrt(beside * np.sqrt(single_time**2 + other**2))
+    return in_turn if in_order > specialized else beside
 
 
 @_equation("14", "T", "cycle", "time of a round beside copies")

@@ -76,6 +76,9 @@ INPUTS = (
           "device", tuple(f"{kind}_full_clock_TFLOPps" for kind in matrix_units.MATRIX_RATES),
           sequence=True),
     provided("asynchronous", "async", "share of matrix instructions beside which warps wait"),
+    Input("in_order", "in_order", "1", "1: warps load what they multiply, at the units' full rate",
+          "kernel matrix instructions, by the device's rate of one warp",
+          ("single_warp_slowness",)),
     provided("specialized", "special", "1: warps of their own issue asynchronous copies"),
     Input("buffers", "n_buffers", "1", "buffers that asynchronous copies fill", "kernel stages",
           sequence=True, is_switch=True),
@@ -366,6 +369,7 @@ def prepare(work: Workload, variant: str) -> dict[str, Array | list[Array]]:
     )
     return inputs | {
         "entries": np.maximum(work.stages[0].executions, 1.0),
+        "in_order": work.single_warp * (device["single_warp_slowness"] <= 1.0),
         "begun": reduce(np.maximum, begun, np.ones_like(work.n_sm)),
         "fp64_cycles": np.where(has_fp64, device["fp64_cycles"], 0.0),
         "dram_bandwidth": bandwidth(rate, clocks.memory, clocks.memory_nominal),

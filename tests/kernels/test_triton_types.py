@@ -83,17 +83,17 @@ def test_threads_that_multiply__work_and_passes_of_shared_memory():
 @pytest.mark.parametrize(("axes", "device", "published", "below", "above"), [
     # Of eight tiles, issue 2491 of triton-lang/triton.
     ({"bits": [32.0], "tf32": [0.0]}, "a100_80gb",
-     {2048: 17.1, 2304: 17.9, 3072: 17.5}, 0.03, 0.08),
+     {2048: 17.1, 2304: 17.9, 3072: 17.5}, 0.03, 0.05),
     # Of unknown configurations, pulls 10313 (it decided `half_rate`) and 10060 of the same.
     ({"bits": [64.0]}, "h100_sxm", {2048: 31.0, 4096: 31.0}, 0.03, 0.05),
     ({"bits": [64.0]}, "h100_sxm", {1024: 28.0}, 0.03, 0.10),
-    ({"bits": [64.0]}, "a100_40gb", {1024: 13.8}, 0.03, 0.25),
-    ({"bits": [64.0]}, "a100_40gb", {1792: 15.4}, 0.03, 0.15),
+    ({"bits": [64.0]}, "a100_40gb", {1024: 13.8}, 0.03, 0.15),
+    ({"bits": [64.0]}, "a100_40gb", {1792: 15.4}, 0.03, 0.08),
     # Of PyTorch's tiles, gau-nernst/learn-cuda, 33ba4c1, 02c_matmul_sm120; the RTX 5090 at 400 W.
-    ({"b_by_column": [1.0]}, "rtx_5090", {2048: 140.0}, 0.03, 0.08),
-    ({"b_by_column": [1.0]}, "rtx_5090", {4096: 166.9, 8192: 187.4}, 0.03, 0.04),
-    ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {2048: 232.3}, 0.03, 0.18),
-    ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {4096: 349.6, 8192: 405.6}, 0.05, 0.04),
+    ({"b_by_column": [1.0]}, "rtx_5090", {2048: 140.0}, 0.03, 0.06),
+    ({"b_by_column": [1.0]}, "rtx_5090", {4096: 166.9, 8192: 187.4}, 0.03, 0.03),
+    ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {2048: 232.3}, 0.03, 0.16),
+    ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {4096: 349.6, 8192: 405.6}, 0.06, 0.03),
 ])  # fmt: skip
 def test_rates_of_triton_that_others_published(axes, device, published, below, above):
     """Seen after the predictions [TFLOP/s], but for `half_rate` and the last card's peak rate."""

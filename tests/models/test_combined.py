@@ -27,7 +27,7 @@ SM = {
     "shared_cycles": 2.0, "l1_cycles": 0.5, "l2_cycles": 1.0, "alu_latency": 4.0,
     "shared_latency": 24.0, "launch_cycles": 0.0, "block_start": 0.0, "kernel_launch": 0.0,
     "schedulers": 4.0, "dram_bandwidth": 600e9, "dram_latency": 480.0,
-    "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0,
+    "core_clock": 1.5e9, "n_sm": 68.0, "parallelism": 1.0, "asynchronous": 0.0, "in_order": 0.0,
     "specialized": 1.0, "entries": 1.0, "begun": 1.0,
 }  # fmt: skip
 STAGE = {
@@ -159,6 +159,9 @@ def test_cb11__the_shorter_does_not_hide_wholly():
     assert equations.side_by_side(3.0, 1.0, 1.0) == 3.0 == equations.side_by_side(0.0, 3.0, 0.0)
     both = equations.side_by_side(3.0, 4.0, 0.0)
     assert both == pytest.approx((3**4 + 4**4) ** 0.25) == equations.side_by_side(4.0, 3.0, 0.0)
+    in_order = [equations.in_step(3.0, 4.0, special, 1.0) for special in (0.0, 1.0)]
+    assert in_order == pytest.approx([(both * 5.0) ** 0.5, 4.0])
+    assert equations.in_step(3.0, 4.0, 0.0, 0.0) == both
     for device, soft, hard in (("h100", 0.012, 0.025), ("h200", 0.011, 0.051)):
         path = DATA / "calibration" / f"{device}.samples.json.gz"
         samples = json.loads(gzip.decompress(path.read_bytes()))["samples"]

@@ -140,8 +140,8 @@ def test_time__never_falls_with_more_of_anything_but_rates(data, factor, added):
         if isinstance(value, tuple):  # of one stage
             k = added % len(value)
             more = (*value[:k], value[k] * factor, *value[k + 1 :])
-        elif name in ("asynchronous", "specialized"):
-            more = 1.0  # a share, and a choice
+        elif name in ("asynchronous", "in_order", "specialized"):
+            more = 1.0  # a share, and two choices
         else:
             more = value + added if name in ("blocks", "warps_per_block") else value * factor
         changed = inputs | {name: more}
