@@ -135,7 +135,7 @@ class Times(NamedTuple):
     """What a warp takes alone, or a block that copies feed, in a stage or in several [cycle]."""
 
     work: float  # without the copies (14a)
-    one: float  # T_1, of copies (14e)
+    one: float  # T_1, or the longer of work and turns
     turns: float  # of the buffers (14b)
     fed: float  # stages that copies feed
 

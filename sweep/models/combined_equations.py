@@ -240,7 +240,7 @@ def ahead_of_copies(
 def turn(ahead_of_copies, load_wait, warps_per_block, through_l2, buffers):
     """Copy and work of all executions, as one buffer would take them, over the buffers.
 
-    What copies wait for others in DRAM is in (9a).
+    How long they wait for others in DRAM is in (9a).
     """
     return (ahead_of_copies + load_wait + warps_per_block * through_l2) / buffers
 
