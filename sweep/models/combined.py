@@ -40,8 +40,8 @@ CB-10 Blocks of an SM that copies feed begin in step: each waits for what those 
       begun, their first instructions or copies.
 CB-11 Of two activities of blocks that copies feed the shorter hides behind the longer, but not
       wholly, unless warps of their own issue the copies (warp specialization). Warps that load
-      themselves what they multiply, at the units' full rate (mma of Ampere), hide less.
-CB-12 Copies with a single buffer take DRAM a little longer.
+      themselves what they multiply, at the units' full rate (as mma on Ampere), hide less.
+CB-12 Copies into a single buffer take a little longer in DRAM.
 CLK   DRAM bandwidth and latency follow the swept clocks.
 
 Parameters are the device's own: data sheets and micro-benchmarks (`sweep.hardware.derived`).
@@ -390,7 +390,7 @@ MODEL = Model(
         "CB-9": "blocks start one after the other",
         "CB-10": "blocks that copies feed begin in step",
         "CB-11": "copies and work hide one another, but not wholly",
-        "CB-12": "copies with a single buffer take DRAM a little longer",
+        "CB-12": "copies into a single buffer take a little longer in DRAM",
         "CLK": "DRAM bandwidth and latency follow the swept clocks",
     },
 )  # fmt: skip

@@ -99,7 +99,7 @@ def through_dram(dram_sectors, dram_cycles, link_time, active_sm, core_clock):
 
 @_equation("3c", "D_DRAM", "cycle", "demand of a warp on DRAM, with so many buffers")
 def of_buffers(through_dram, buffers):
-    """A block with one buffer asks DRAM for nothing while it works; others do in part (CB-12)."""
+    """While a block works on its only buffer, it asks DRAM for nothing (CB-12)."""
     return through_dram * (ONE_BUFFER if buffers == 1.0 else 1.0)
 
 

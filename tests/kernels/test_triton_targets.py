@@ -285,7 +285,7 @@ def test_experts__cost_what_the_same_product_costs(device, options):
     fused = Plan(["triton_moe"], [device], ["combined"], axes=tile | long | sizes)
     times = [float(sweep.evaluate(plan)[plan.kernels[0]].dataset.load().execution_time.max())
              for plan in (plain, fused)]  # fmt: skip
-    assert times[1] == pytest.approx(times[0], rel=0.03)
+    assert times[1] == pytest.approx(times[0], rel=0.026)
 
 
 @AMD

@@ -93,7 +93,7 @@ def test_threads_that_multiply__work_and_passes_of_shared_memory():
     ({"b_by_column": [1.0]}, "rtx_5090", {2048: 140.0}, 0.03, 0.06),
     ({"b_by_column": [1.0]}, "rtx_5090", {4096: 166.9, 8192: 187.4}, 0.03, 0.03),
     ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {2048: 232.3}, 0.03, 0.16),
-    ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {4096: 349.6, 8192: 405.6}, 0.06, 0.03),
+    ({"b_by_column": [1.0]}, "rtx_pro_6000_blackwell", {4096: 349.6, 8192: 405.6}, 0.053, 0.03),
 ])  # fmt: skip
 def test_rates_of_triton_that_others_published(axes, device, published, below, above):
     """Seen after the predictions [TFLOP/s], but for `half_rate` and the last card's peak rate."""
